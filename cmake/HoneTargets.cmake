@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# One static library and one test program per module. Source lists are explicit.
+
+add_library(hone_flags INTERFACE)
+target_include_directories(hone_flags INTERFACE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
+target_compile_options(hone_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wnon-virtual-dtor -Werror=unused-result>
+  # The same input must give the same bits with every compiler: no silent fused multiply-add.
+  -ffp-contract=off)
+if(HONE_WERROR)
+  target_compile_options(hone_flags INTERFACE -Werror)
+endif()
+if(HONE_SANITIZE)
+  target_compile_options(hone_flags INTERFACE -fsanitize=${HONE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(hone_flags INTERFACE -fsanitize=${HONE_SANITIZE})
+endif()
+if(HONE_FUZZ)
+  target_compile_options(hone_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+find_package(Threads REQUIRED)
+
+# hone_module(name SOURCES a.cc ... [DEPS module ...] [LIBS target ...])
+function(hone_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(hone_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(hone_${name} PRIVATE hone_flags)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(hone_${name} PRIVATE hone_${dep})
+  endforeach()
+  target_link_libraries(hone_${name} PRIVATE ${ARG_LIBS})
+endfunction()
+
+# hone_test(name SOURCES a_test.cc ... DEPS module ... [LABEL fast|slow])
+# Tests read golden data from HONE_SHARED_DATA; a test that needs it and does not find it fails.
+function(hone_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT HONE_TESTS)
+    return()
+  endif()
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL fast)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE hone_flags GTest::gtest_main Threads::Threads)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${name} PRIVATE hone_${dep})
+  endforeach()
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  target_compile_definitions(${name} PRIVATE
+    HONE_SHARED_DATA="${HONE_SHARED_DATA}"
+    HONE_TESTDATA="${CMAKE_SOURCE_DIR}/tests/testdata")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
+endfunction()

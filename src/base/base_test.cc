@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <atomic>
+#include <cstdio>
+#include <vector>
+
+#include "base/file.h"
+#include "base/float16.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
+
+namespace hone {
+namespace {
+
+TEST(Status, IsOnePointerAndKeepsContextOrder) {
+  static_assert(sizeof(Status) == sizeof(void*));
+  Status s = Status(Code::kDataLoss, "ends at 912").Context("section 3").Context("m.litertlm");
+  EXPECT_EQ(s.message(), "m.litertlm: section 3: ends at 912");
+  EXPECT_EQ(ExitCode(s.code()), 5);
+}
+
+TEST(Json, KeepsOrderAndNumbers) {
+  auto j = ParseJson(R"({"b":1,"a":[true,null,1.5,"\u00e9"],"big":18446744073709551615})");
+  ASSERT_TRUE(j.ok()) << j.message();
+  EXPECT_EQ(j->Dump(), "{\"b\":1,\"a\":[true,null,1.5,\"\xc3\xa9\"],\"big\":1.8446744073709552e+19}");
+  EXPECT_EQ(*GetInt(*j, "b"), 1);
+  EXPECT_FALSE(GetInt(*j, "a").ok());
+}
+
+TEST(Json, RefusesDuplicateKeysDeepNestingAndTrailingText) {
+  EXPECT_NE(ParseJson(R"({"a":1,"a":2})").message().find("appears twice"), std::string_view::npos);
+  EXPECT_FALSE(ParseJson(std::string(200000, '[')).ok());
+  EXPECT_FALSE(ParseJson("{} x").ok());
+  EXPECT_FALSE(ParseJson("\xef\xbb\xbf{}").ok());
+  EXPECT_FALSE(ParseJson("\"\xff\"").ok());
+  EXPECT_NE(ParseJson("{\n \"a\": ]").message().find("line 2"), std::string_view::npos);
+}
+
+TEST(Float16, RoundTripsEveryHalf) {
+  for (std::uint32_t h = 0; h < 65536; ++h) {
+    const float f = Fp16ToFloat(static_cast<std::uint16_t>(h));
+    if (std::isnan(f)) continue;
+    ASSERT_EQ(FloatToFp16(f), h) << h;
+    const float b = Bf16ToFloat(static_cast<std::uint16_t>(h));
+    if (std::isnan(b)) continue;
+    ASSERT_EQ(FloatToBf16(b), h) << h;
+  }
+}
+
+#if defined(__FLT16_MAX__) && !defined(__clang__)
+TEST(Float16, RoundsAsTheCompilerDoes) {
+  std::uint32_t x = 1;
+  for (int i = 0; i < 2000000; ++i) {
+    x = x * 1664525U + 1013904223U;
+    const float f = std::bit_cast<float>(x);
+    if (std::isnan(f)) continue;
+    ASSERT_EQ(FloatToFp16(f), std::bit_cast<std::uint16_t>(static_cast<_Float16>(f))) << f;
+  }
+}
+#endif
+
+TEST(AtomicFile, AppearsOnlyAtCommit) {
+  const std::string path = testing::TempDir() + "hone_atomic";
+  std::remove(path.c_str());
+  {
+    auto f = AtomicFile::Create(path);
+    ASSERT_TRUE(f.ok()) << f.message();
+    ASSERT_TRUE((*f)->Append(AsBytes("abc")).ok());
+    EXPECT_FALSE(FileExists(path));
+  }
+  EXPECT_FALSE(FileExists(path));
+  auto f = AtomicFile::Create(path);
+  ASSERT_TRUE(f.ok());
+  ASSERT_TRUE((*f)->Append(AsBytes("abc")).ok());
+  ASSERT_TRUE((*f)->WriteAt(1, AsBytes("X")).ok());
+  ASSERT_TRUE((*f)->Commit().ok());
+  EXPECT_EQ(*ReadFile(path), "aXc");
+  EXPECT_EQ(AsText(MappedFile::Open(path)->bytes()), "aXc");
+  EXPECT_EQ(ReadFile("/nonexistent/x").code(), Code::kNotFound);
+}
+
+TEST(ThreadPool, RunsEveryPartOnce) {
+  for (int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<std::atomic<int>> hits(37);
+      pool.Run(37, [&](int part) { hits[static_cast<std::size_t>(part)].fetch_add(1); });
+      for (auto& h : hits) ASSERT_EQ(h.load(), 1);
+    }
+    std::vector<std::atomic<int>> items(1003);
+    pool.For(1003, 16, [&](std::int64_t b, std::int64_t e) {
+      EXPECT_EQ(b % 16, 0);
+      for (auto i = b; i < e; ++i) items[static_cast<std::size_t>(i)].fetch_add(1);
+    });
+    for (auto& h : items) ASSERT_EQ(h.load(), 1);
+  }
+}
+
+TEST(SubSpan, NeverWraps) {
+  const std::string s = "abcd";
+  EXPECT_FALSE(SubSpan(AsBytes(s), ~0ULL, 2).has_value());
+  EXPECT_FALSE(SubSpan(AsBytes(s), 2, ~0ULL).has_value());
+  EXPECT_TRUE(SubSpan(AsBytes(s), 4, 0).has_value());
+}
+
+}  // namespace
+}  // namespace hone

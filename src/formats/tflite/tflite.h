@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// TFLite models as plain structs: a checked reader and a streaming writer. See docs/formats/tflite.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/span_util.h"
+#include "base/status.h"
+
+namespace hone::formats::tflite {
+
+// Numbers as in the public schema.
+enum class TensorType : std::int8_t {
+  kFloat32 = 0, kFloat16 = 1, kInt32 = 2, kUint8 = 3, kInt64 = 4, kString = 5, kBool = 6, kInt16 = 7,
+  kComplex64 = 8, kInt8 = 9, kFloat64 = 10, kComplex128 = 11, kUint64 = 12, kResource = 13,
+  kVariant = 14, kUint32 = 15, kUint16 = 16, kInt4 = 17, kBfloat16 = 18, kInt2 = 19, kUint4 = 20,
+};
+const char* TensorTypeName(TensorType type);
+
+// Numbers as in the public schema; any other number may appear in a foreign file.
+enum class Op : std::int32_t {
+  kAdd = 0, kConcatenation = 2, kDequantize = 6, kEmbeddingLookup = 7, kFullyConnected = 9,
+  kLogistic = 14, kMul = 18, kReshape = 22, kSoftmax = 25, kTranspose = 39, kMean = 40, kSub = 41,
+  kCast = 53, kMaximum = 55, kSlice = 65, kSin = 66, kSum = 74, kRsqrt = 76, kPack = 83,
+  kCos = 108, kBatchMatMul = 126, kDynamicUpdateSlice = 151, kStablehloComposite = 206,
+};
+std::string OpName(Op op);  // "FULLY_CONNECTED", "op 999"
+
+struct Quantization {
+  std::vector<float> scale;
+  std::vector<std::int64_t> zero_point;
+  std::int32_t quantized_dimension = 0;
+  // Blockwise: index of the scales tensor in the same subgraph, and the block along the last axis.
+  std::optional<std::int32_t> scales_tensor;
+  std::int32_t zero_points_tensor = -1;
+  std::int32_t block_size = 0;
+  bool empty() const { return scale.empty() && !scales_tensor; }
+};
+
+struct Tensor {
+  std::string name;
+  std::vector<std::int32_t> shape;
+  TensorType type = TensorType::kFloat32;
+  std::uint32_t buffer = 0;  // 0: no constant data
+  Quantization quantization;
+  bool has_rank = true;
+};
+
+// Options of the operators that Hone reads or writes, one field each; others are kept as "unknown".
+struct OpOptions {
+  std::optional<std::int32_t> axis;       // CONCATENATION, PACK
+  bool keep_dims = false;                 // MEAN, SUM
+  bool keep_num_dims = false;             // FULLY_CONNECTED
+  bool adj_x = false, adj_y = false;      // BATCH_MATMUL
+  float beta = 1.0f;                      // SOFTMAX
+  std::int32_t fused_activation = 0;      // ADD, MUL, SUB, FULLY_CONNECTED, CONCATENATION; 0 none
+  std::int32_t weights_format = 0;        // FULLY_CONNECTED
+  bool asymmetric_quantize_inputs = false;  // FULLY_CONNECTED, BATCH_MATMUL
+  std::int32_t values_count = 0;          // PACK
+  TensorType in_type = TensorType::kFloat32, out_type = TensorType::kFloat32;  // CAST
+  std::string composite_name;             // STABLEHLO_COMPOSITE
+  std::int32_t decomposition_subgraph = -1;
+  std::vector<std::byte> composite_attributes;  // a FlexBuffer
+};
+
+struct Operator {
+  Op op = Op::kAdd;
+  std::int32_t version = 1;
+  std::vector<std::int32_t> inputs;  // -1: absent optional input
+  std::vector<std::int32_t> outputs;
+  OpOptions options;
+  bool unknown_options = false;  // read from a file: an options table that Hone does not know
+};
+
+struct Subgraph {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::vector<std::int32_t> inputs, outputs;
+  std::vector<Operator> operators;
+};
+
+struct SignatureDef {
+  std::string key;
+  std::uint32_t subgraph = 0;
+  std::vector<std::pair<std::string, std::uint32_t>> inputs, outputs;  // name, tensor index
+};
+
+// Constant data. Reading: data views the file. Writing: either data is given (small, embedded), or
+// deferred_bytes is set and the bytes are written later at the planned place.
+struct Buffer {
+  ByteSpan data;
+  std::uint64_t deferred_bytes = 0;
+};
+
+struct Model {
+  std::uint32_t version = 3;
+  std::string description;
+  std::vector<Buffer> buffers;  // buffers[0] is empty by convention
+  std::vector<Subgraph> subgraphs;
+  std::vector<SignatureDef> signatures;
+  std::vector<std::pair<std::string, std::uint32_t>> metadata;  // name, buffer
+  const SignatureDef* FindSignature(std::string_view key) const;
+};
+
+// The value of the composite attribute, if the FlexBuffer map has that key as a number.
+std::optional<double> FindCompositeNumber(ByteSpan attributes, std::string_view key);
+// A FlexBuffer map with one float64/float32 entry, as litert-torch writes for odml.rms_norm.
+std::vector<std::byte> MakeCompositeAttributes(std::string_view key, float value);
+
+// bytes is the whole TFLite file (or section). Runs the FlatBuffers verifier, then checks every index
+// (buffers, tensors, operators, subgraphs, signatures), shapes, and that constant data has the size
+// that shape and type need (int4: two a byte). Buffers may lie outside the FlatBuffer. The result
+// views bytes. Errors name subgraph, operator or tensor, and the two numbers compared.
+Result<Model> ReadModel(ByteSpan bytes);
+
+// Where a model's bytes go. head comes first; each deferred buffer follows at its offset (16-byte
+// aligned, increasing, relative to the start of the model); gaps are zeros.
+struct WritePlan {
+  std::vector<std::byte> head;
+  std::vector<std::uint64_t> buffer_offsets;  // [buffers]; 0 for buffers that are not deferred
+  std::uint64_t total_bytes = 0;
+  bool external_buffers = false;  // buffers lie outside the FlatBuffer (total over 2 GiB)
+};
+// Reproducible: equal models give equal plans. Deferred buffers stay inside the FlatBuffer (as vectors
+// behind the tables) up to external_above total bytes, outside it beyond. Equal Quantization objects
+// are stored once.
+Result<WritePlan> PlanModel(const Model& model, std::uint64_t external_above = 0x7fff0000ULL);
+
+}  // namespace hone::formats::tflite

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Norm, rope, activation and friends, row by row. Each has a plain twin named Reference.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+namespace hone::kernels {
+
+// y[i] = x[i] / sqrt(mean(x[i]^2) + epsilon) * weight, x and y [m, n]. y may be x.
+void RmsNorm(const float* x, const float* weight, float epsilon, std::int64_t m, std::int64_t n,
+             float* y, ThreadPool& pool);
+void RmsNormReference(const float* x, const float* weight, float epsilon, std::int64_t m,
+                      std::int64_t n, float* y);
+
+// cos and sin of positions first_position .. + m, [m, half] each, multiplied by magnitude:
+// angle = float(position) * inv_freq[i] in float32, then cosf / sinf.
+void RopeAngles(std::int64_t first_position, std::int64_t m, const float* inv_freq, std::int64_t half,
+                float magnitude, float* cos, float* sin);
+// Rotate-half in place on x [m, heads, head_dim]: x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin.
+void ApplyRope(float* x, const float* cos, const float* sin, std::int64_t m, std::int64_t heads,
+               std::int64_t head_dim, ThreadPool& pool);
+void ApplyRopeReference(float* x, const float* cos, const float* sin, std::int64_t m,
+                        std::int64_t heads, std::int64_t head_dim);
+
+// y = silu(gate) * up, n values. y may be gate.
+void SiluMul(const float* gate, const float* up, std::int64_t n, float* y, ThreadPool& pool);
+void SiluMulReference(const float* gate, const float* up, std::int64_t n, float* y);
+
+// x += y, n values.
+void AddInPlace(float* x, const float* y, std::int64_t n, ThreadPool& pool);
+
+}  // namespace hone::kernels

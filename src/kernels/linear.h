@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// y = x W^T for every weight type, with the fastest kernel that this machine has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "codec/weight.h"
+
+namespace hone::kernels {
+
+// How a linear's input is prepared. Linears that want the same preparation share one PreparedRows.
+enum class InputKind : std::uint8_t {
+  kPlain,  // float32
+  kRowQ8,  // 8 bits, asymmetric, one scale and zero point a row (as XNNPACK's qd8)
+};
+
+// Rows of activations, ready for a Linear. Reusable; memory only grows.
+class PreparedRows {
+ public:
+  // x is [m, k] float32, row stride k. Plain keeps the pointer: x must live until the last use.
+  // RowQ8: lo = min(0, min x), hi = max(0, max x), scale = (hi - lo) / 255 and the rounded zero point
+  // as XNNPACK computes them, q = clamp(rint(x / scale) + zero_point, -128, 127).
+  void Prepare(InputKind kind, const float* x, std::int64_t m, std::int64_t k, ThreadPool& pool);
+  InputKind kind() const { return kind_; }
+  std::int64_t m() const { return m_; }
+  std::int64_t k() const { return k_; }
+  const float* plain() const { return plain_; }
+  // q8: [m, padded k] signed bytes; the padding is the zero point's code 0 contribution-free filler
+  // that the kernels expect.
+  const std::int8_t* q8() const { return q8_.data(); }
+  std::int64_t q8_stride() const { return q8_stride_; }
+  const float* scale() const { return scale_.data(); }             // [m]
+  const std::int32_t* zero_point() const { return zero_point_.data(); }  // [m]
+
+ private:
+  InputKind kind_ = InputKind::kPlain;
+  std::int64_t m_ = 0, k_ = 0, q8_stride_ = 0;
+  const float* plain_ = nullptr;
+  std::vector<std::int8_t> q8_;
+  std::vector<float> scale_;
+  std::vector<std::int32_t> zero_point_;
+};
+
+enum class Compute : std::uint8_t {
+  kF32,  // float activations; quantized weights are decoded to float32
+  kQ8,   // 8-bit activations; float weights are quantized to int8 a row (min-max) while packing
+};
+
+// A packed weight matrix [n, k] and the kernel it was packed for. Movable, read-only, thread-safe.
+// Results are bit-equal for any number of threads and do not depend on m: row i of y is the same
+// whether it is computed alone or with others.
+class Linear {
+ public:
+  // Copies and packs; w may be released afterwards. kF32 keeps f32, f16 and bf16 weights in their own
+  // width and decodes all others to f32. kOutOfMemory if the packed copy cannot be had.
+  static Result<Linear> Pack(const codec::WeightView& w, Compute compute, ThreadPool& pool);
+  Linear(Linear&&) noexcept;
+  Linear& operator=(Linear&&) noexcept;
+  ~Linear();
+
+  std::int64_t n() const;
+  std::int64_t k() const;
+  InputKind input_kind() const;
+  const char* kernel_name() const;
+  std::uint64_t packed_bytes() const;
+
+  // y[i * n + j] = sum over k of x[i][k] w[j][k] + bias[j]; bias may be null.
+  // x must be prepared with input_kind() and k(). No allocation that grows with m * n.
+  void Run(const PreparedRows& x, const float* bias, float* y, ThreadPool& pool) const;
+
+ private:
+  struct Impl;
+  explicit Linear(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hone::kernels

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// The loop: prefill the prompt, then sample, check stops, stream text, feed the token back.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/engine.h"
+#include "runtime/sampler.h"
+
+namespace hone::runtime {
+
+enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled };
+const char* FinishReasonName(FinishReason reason);  // "stop", "length", "cancelled"
+
+struct GenerateOptions {
+  SamplerOptions sampler;
+  std::int64_t max_tokens = 0;             // 0: as many as the context holds
+  std::vector<std::string> stop_strings;   // besides the model's own
+  bool skip_special = true;                // in the text
+  const std::atomic<bool>* cancel = nullptr;
+  // Called with whole UTF-8 text as it becomes certain (text that may begin a stop string is held back).
+  std::function<void(std::string_view text)> on_text;
+};
+
+struct Timings {
+  double prefill_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
+  std::int64_t prefill_tokens = 0, decode_tokens = 0;
+};
+
+struct Generation {
+  std::string text;
+  std::vector<std::int32_t> ids;  // generated, the stop id left out
+  FinishReason finish = FinishReason::kStop;
+  Timings timings;
+};
+
+// Appends prompt to the sequence (its common prefix with the cached tokens is not computed again: the
+// sequence is truncated to it) and generates. An empty prompt is kInvalidArgument; a prompt longer than
+// the context too, with both numbers. Reaching the context ends with kLength.
+Result<Generation> Generate(Engine& engine, Sequence& sequence, std::span<const std::int32_t> prompt,
+                            const GenerateOptions& options);
+
+}  // namespace hone::runtime

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Engine (a loaded model), Sequence (tokens and cache), Step (rows of one or more sequences).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bridge/chat_template.h"
+#include "bridge/tokenizer.h"
+#include "kernels/attention.h"
+#include "kernels/linear.h"
+#include "model/decoder_spec.h"
+
+namespace hone::runtime {
+
+enum class ComputeChoice : std::uint8_t { kAuto, kF32, kQ8 };
+enum class KvChoice : std::uint8_t { kAuto, kF32, kF16 };
+
+struct EngineOptions {
+  int num_threads = 0;  // 0: all available
+  ComputeChoice compute = ComputeChoice::kAuto;  // auto: q8 for quantized bundles, f32 else
+  KvChoice kv = KvChoice::kAuto;                 // auto: f32 for float weights, f16 else
+};
+
+// What a source says about text, the same for a bundle, a checkpoint folder and a GGUF file.
+struct TextSetup {
+  std::optional<bridge::Tokenizer> tokenizer;
+  std::string template_source;
+  std::optional<bridge::ChatTemplate> chat_template;
+  std::string template_error;  // why chat_template is absent although a source exists
+  std::string bos_text, eos_text, pad_text, unk_text;
+  // The BOS id that a bundle's start_token names; the runtime prepends it to a rendered prompt that
+  // does not begin with it. Absent for checkpoints: the template alone decides there.
+  std::optional<std::int32_t> start_id;
+  std::vector<std::int32_t> stop_ids;
+  std::vector<std::string> stop_strings;  // stops that are no single token
+  std::vector<std::int32_t> suppress_ids;
+  // Sampling that the source recommends; temperature 0 means greedy.
+  float temperature = 0;
+  float top_p = 1;
+  std::int32_t top_k = 0;
+  std::string think_start, think_end;  // "" if the model has no thinking channel
+};
+
+class Sequence;
+
+// A batch of rows. Batch 1 for now: exactly one part.
+struct StepPart {
+  Sequence* sequence = nullptr;
+  std::span<const std::int32_t> tokens;  // appended to the sequence
+  bool all_logits = false;               // logits of every row, or of the last one only
+};
+struct Step {
+  std::vector<StepPart> parts;
+};
+
+// A loaded model. Read-only after Open but for the work buffers: one thread may run steps at a time.
+class Engine {
+ public:
+  // A .litertlm bundle, a checkpoint folder or a .gguf file.
+  static Result<std::unique_ptr<Engine>> Open(const std::string& path, const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const model::DecoderSpec& spec() const;
+  const model::DecoderModel& model() const;  // weights as stored, for the reference
+  const TextSetup& text() const;
+  kernels::Compute compute() const;
+  kernels::KvType kv_type() const;
+  int num_threads() const;
+  double load_seconds() const;
+  const std::vector<std::string>& warnings() const;
+
+  // An empty sequence. Its cache grows by pages of kernels::kPagePositions.
+  Result<std::unique_ptr<Sequence>> NewSequence();
+
+  // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]. Long parts
+  // are run in chunks inside. cancel is polled before each layer: kCancelled leaves the sequence as it
+  // was before the step. kInvalidArgument: an id outside the vocabulary, or more tokens than the
+  // context has room for (the message has both numbers).
+  Status Run(const Step& step, std::vector<float>* logits, const std::atomic<bool>* cancel = nullptr);
+
+ private:
+  Engine();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Tokens and their cache. Must not outlive its engine.
+class Sequence {
+ public:
+  ~Sequence();
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+  std::span<const std::int32_t> tokens() const;
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens().size()); }
+  // Forgets all tokens from position on.
+  void Truncate(std::int64_t position);
+
+ private:
+  friend class Engine;
+  Sequence();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hone::runtime

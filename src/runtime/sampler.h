@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the next token from logits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hone::runtime {
+
+struct SamplerOptions {
+  float temperature = 0;  // 0: greedy (ties: the lowest id)
+  std::int32_t top_k = 0;  // 0: off
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::uint64_t seed = 0;
+};
+
+// Order: suppressed ids out, penalties, temperature, top-k, top-p, min-p, draw. The same options, seed
+// and logits give the same ids on every machine. One thread at a time.
+class Sampler {
+ public:
+  Sampler(const SamplerOptions& options, std::vector<std::int32_t> suppress_ids);
+  // history: tokens that the penalties look at (the prompt and what was generated).
+  std::int32_t Sample(std::span<const float> logits, std::span<const std::int32_t> history);
+
+ private:
+  SamplerOptions options_;
+  std::vector<std::int32_t> suppress_ids_;
+  std::uint64_t state_;
+  std::vector<std::pair<float, std::int32_t>> work_;
+};
+
+}  // namespace hone::runtime
