@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -26,7 +26,8 @@ TEST(Status, IsOnePointerAndKeepsContextOrder) {
 TEST(Json, KeepsOrderAndNumbers) {
   auto j = ParseJson(R"({"b":1,"a":[true,null,1.5,"\u00e9"],"big":18446744073709551615})");
   ASSERT_TRUE(j.ok()) << j.message();
-  EXPECT_EQ(j->Dump(), "{\"b\":1,\"a\":[true,null,1.5,\"\xc3\xa9\"],\"big\":1.8446744073709552e+19}");
+  EXPECT_EQ(j->Dump(),
+            "{\"b\":1,\"a\":[true,null,1.5,\"\xc3\xa9\"],\"big\":1.8446744073709552e+19}");
   EXPECT_EQ(*GetInt(*j, "b"), 1);
   EXPECT_FALSE(GetInt(*j, "a").ok());
 }

@@ -22,7 +22,8 @@ Status Errno(const std::string& path, std::string_view what) {
   return Status(code, StrCat(path, ": ", what, ": ", std::strerror(e)));
 }
 
-// Names of the temporary files that are open, in fixed storage so that a signal handler may read it.
+// Names of the temporary files that are open, in fixed storage so that a signal handler may read
+// it.
 constexpr std::size_t kMaxTemporaries = 64;
 constexpr std::size_t kMaxPath = 4096;
 struct Slot {
@@ -81,8 +82,8 @@ Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
     if (n == 0) break;
     if (out.size() + static_cast<std::size_t>(n) > max_bytes) {
       ::close(fd);
-      return Status(Code::kUnsupported,
-                    StrCat(path, ": larger than the ", max_bytes, " bytes that this file may have"));
+      return Status(Code::kUnsupported, StrCat(path, ": larger than the ", max_bytes,
+                                               " bytes that this file may have"));
     }
     out.append(chunk.data(), static_cast<std::size_t>(n));
   }
@@ -91,17 +92,17 @@ Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
 }
 
 bool FileExists(const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
 }
 
 bool IsDirectory(const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 Result<std::uint64_t> FileSize(const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   if (::stat(path.c_str(), &st) != 0) return Errno(path, "cannot stat");
   return static_cast<std::uint64_t>(st.st_size);
 }

@@ -25,7 +25,8 @@ inline float Fp16ToFloat(std::uint16_t h) {
   const std::uint32_t exponent = (h >> 10) & 0x1fU;
   std::uint32_t mantissa = h & 0x3ffU;
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   if (mantissa == 0) return std::bit_cast<float>(sign);
   const int shift = std::countl_zero(mantissa) - 21;  // bring the leading one to bit 10
   mantissa = (mantissa << shift) & 0x3ffU;
@@ -42,8 +43,7 @@ inline std::uint16_t FloatToFp16(float f) {
   if (a < 0x38800000U) {  // below 2^-14: subnormal or zero
     // Adding 0.5 aligns the mantissa so that the hardware rounds to nearest even.
     const float shifted = std::bit_cast<float>(a) + 0.5f;
-    return static_cast<std::uint16_t>(sign |
-                                      (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
   }
   const std::uint32_t rounded = a + 0xfffU + ((a >> 13) & 1U);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));

@@ -200,9 +200,10 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
     column = text[i] == '\n' ? 1 : column + 1;
     line += text[i] == '\n' ? 1 : 0;
   }
-  if (builder.position_ == 0) return Status(Code::kDataLoss, StrCat("not valid JSON: ", builder.error));
-  return Status(Code::kDataLoss, StrCat("not valid JSON at line ", line, " column ", column, ": ",
-                                        builder.error));
+  if (builder.position_ == 0)
+    return Status(Code::kDataLoss, StrCat("not valid JSON: ", builder.error));
+  return Status(Code::kDataLoss,
+                StrCat("not valid JSON at line ", line, " column ", column, ": ", builder.error));
 }
 
 Result<std::int64_t> GetInt(const Json& object, std::string_view key) {

@@ -20,17 +20,17 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;
 
-  Json() = default;  // null
-  Json(bool b) : v_(b) {}  // NOLINT(google-explicit-constructor)
+  Json() = default;                                  // null
+  Json(bool b) : v_(b) {}                            // NOLINT(google-explicit-constructor)
   Json(int i) : v_(static_cast<std::int64_t>(i)) {}  // NOLINT(google-explicit-constructor)
-  Json(std::int64_t i) : v_(i) {}  // NOLINT(google-explicit-constructor)
-  Json(std::uint64_t i);  // NOLINT(google-explicit-constructor): over int64 it becomes a double
+  Json(std::int64_t i) : v_(i) {}                    // NOLINT(google-explicit-constructor)
+  Json(std::uint64_t i);     // NOLINT(google-explicit-constructor): over int64 it becomes a double
   Json(double d) : v_(d) {}  // NOLINT(google-explicit-constructor)
-  Json(const char* s) : v_(std::string(s)) {}  // NOLINT(google-explicit-constructor)
+  Json(const char* s) : v_(std::string(s)) {}       // NOLINT(google-explicit-constructor)
   Json(std::string_view s) : v_(std::string(s)) {}  // NOLINT(google-explicit-constructor)
-  Json(std::string s) : v_(std::move(s)) {}  // NOLINT(google-explicit-constructor)
-  Json(Array a) : v_(std::move(a)) {}  // NOLINT(google-explicit-constructor)
-  Json(Object o) : v_(std::move(o)) {}  // NOLINT(google-explicit-constructor)
+  Json(std::string s) : v_(std::move(s)) {}         // NOLINT(google-explicit-constructor)
+  Json(Array a) : v_(std::move(a)) {}               // NOLINT(google-explicit-constructor)
+  Json(Object o) : v_(std::move(o)) {}              // NOLINT(google-explicit-constructor)
 
   bool IsNull() const { return v_.index() == 0; }
   bool IsBool() const { return v_.index() == 1; }
@@ -81,6 +81,7 @@ Result<std::string> GetString(const Json& object, std::string_view key);
 Result<std::int64_t> GetIntOr(const Json& object, std::string_view key, std::int64_t fallback);
 Result<double> GetDoubleOr(const Json& object, std::string_view key, double fallback);
 Result<bool> GetBoolOr(const Json& object, std::string_view key, bool fallback);
-Result<std::string> GetStringOr(const Json& object, std::string_view key, std::string_view fallback);
+Result<std::string> GetStringOr(const Json& object, std::string_view key,
+                                std::string_view fallback);
 
 }  // namespace hone

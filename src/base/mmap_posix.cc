@@ -19,7 +19,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
     return Status(errno == ENOENT || errno == ENOTDIR ? Code::kNotFound : Code::kIo,
                   StrCat(path, ": cannot open: ", std::strerror(errno)));
   }
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
     ::close(fd);
     return Status(Code::kInvalidArgument, StrCat(path, ": not a regular file"));
@@ -30,7 +30,8 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   if (file.size_ > 0) {
     void* p = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED) {
-      Status s(Code::kIo, StrCat(path, ": cannot map ", file.size_, " bytes: ", std::strerror(errno)));
+      Status s(Code::kIo,
+               StrCat(path, ": cannot map ", file.size_, " bytes: ", std::strerror(errno)));
       ::close(fd);
       file.size_ = 0;
       return s;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values: Status, Result<T> and the macros that pass them on. See docs/adr/0002-error-model.md.
+// Errors as values: Status, Result<T> and the macros that pass them on. See
+// docs/adr/0002-error-model.md.
 #pragma once
 
 #include <cassert>

@@ -33,7 +33,8 @@ class Tokenizer {
   static Result<Tokenizer> FromJson(std::string_view json);
 
   // text must be UTF-8 (kInvalidArgument else) and at most 64 MiB.
-  Result<std::vector<std::int32_t>> Encode(std::string_view text, const EncodeOptions& options = {}) const;
+  Result<std::vector<std::int32_t>> Encode(std::string_view text,
+                                           const EncodeOptions& options = {}) const;
   Result<std::string> Decode(std::span<const std::int32_t> ids, bool skip_special) const;
   // The piece as stored in the vocabulary ("\xc4\xa0world"), and the bytes it stands for.
   Result<std::string> Piece(std::int32_t id) const;
@@ -49,9 +50,9 @@ class Tokenizer {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Turns ids into text piece by piece. Never splits a UTF-8 sequence: bytes that may still become one
-// are held back (at most 3). The concatenation of all Push results and Finish equals Decode of all ids.
-// One thread at a time.
+// Turns ids into text piece by piece. Never splits a UTF-8 sequence: bytes that may still become
+// one are held back (at most 3). The concatenation of all Push results and Finish equals Decode of
+// all ids. One thread at a time.
 class StreamDecoder {
  public:
   StreamDecoder(const Tokenizer& tokenizer, bool skip_special);

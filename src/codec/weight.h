@@ -19,9 +19,10 @@ enum class Coding : std::uint8_t {
   kF16,
   kBf16,
   kInt8,  // signed, symmetric; one float32 scale a row (block 0)
-  kInt4,  // signed, symmetric, two a byte, low nibble first; one float32 scale a row (block 0) or one
-          // fp16 scale for each block of values along a row
-  kGgufQ4_0,  // blocks of 32: fp16 scale, 16 bytes (low nibbles: values 0..15, high: 16..31), offset 8
+  kInt4,  // signed, symmetric, two a byte, low nibble first; one float32 scale a row (block 0) or
+          // one fp16 scale for each block of values along a row
+  kGgufQ4_0,  // blocks of 32: fp16 scale, 16 bytes (low nibbles: values 0..15, high: 16..31),
+              // offset 8
   kGgufQ4_1,  // as Q4_0 with an fp16 minimum after the scale, no offset
   kGgufQ8_0,  // blocks of 32: fp16 scale, 32 signed bytes
 };
@@ -35,10 +36,10 @@ struct WeightType {
 
 // The facts of a coding, one row of a table.
 struct CodingFacts {
-  const char* name;        // "f32", "int4", "q4_1"
-  int bits;                // of one code
-  int group_values;        // values in one indivisible group of codes: 1, 2 or 32
-  int group_bytes;         // bytes of that group, with interleaved scales
+  const char* name;  // "f32", "int4", "q4_1"
+  int bits;          // of one code
+  int group_values;  // values in one indivisible group of codes: 1, 2 or 32
+  int group_bytes;   // bytes of that group, with interleaved scales
   bool is_float;
   bool interleaved_scale;  // scale (and minimum) live inside the group, not in WeightView::scales
   bool has_minimum;
@@ -54,8 +55,8 @@ struct WeightView {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   ByteSpan codes;   // canonical order; size CodesBytes(type, rows, cols)
-  ByteSpan scales;  // float32 [rows] if block is 0, fp16 [rows, cols / block] else; empty for floats
-                    // and interleaved codings
+  ByteSpan scales;  // float32 [rows] if block is 0, fp16 [rows, cols / block] else; empty for
+                    // floats and interleaved codings
 };
 
 // A quantized or converted matrix that owns its bytes.
@@ -82,9 +83,10 @@ Status CheckView(const WeightView& view);
 // floats rounds once). The view must have passed CheckView.
 void DecodeRows(const WeightView& view, std::int64_t row_begin, std::int64_t num_rows, float* out);
 
-// Codes of one row for given scales (float32 values that the scale type holds exactly; one for a row
-// with block 0, else cols / block). code = clamp(rint(x / scale), -max_code, max_code), rint half to
-// even, max_code 127 for int8 and 7 for int4. x is [cols] and finite. codes receives the row's bytes.
+// Codes of one row for given scales (float32 values that the scale type holds exactly; one for a
+// row with block 0, else cols / block). code = clamp(rint(x / scale), -max_code, max_code), rint
+// half to even, max_code 127 for int8 and 7 for int4. x is [cols] and finite. codes receives the
+// row's bytes.
 void EncodeRowInt(WeightType type, std::span<const float> x, std::span<const float> scales,
                   std::byte* codes);
 

@@ -19,10 +19,11 @@ struct ExportOptions {
   quant::Recipe recipe;
   bool strict = false;
   std::int64_t context = 0;  // 0: the smaller of 4096 and the model's maximum
-  std::vector<std::int64_t> prefill = {1024, 256, 64, 16, 4, 1};  // rungs above the context are dropped
+  std::vector<std::int64_t> prefill = {1024, 256, 64,
+                                       16,   4,   1};  // rungs above the context are dropped
   bool template_compat = false;  // wrap a template that LiteRT-LM cannot run into one that both run
   bool allow_nonfinite = false;
-  int num_threads = 0;  // 0: all available
+  int num_threads = 0;                        // 0: all available
   const std::atomic<bool>* cancel = nullptr;  // polled; true ends with kCancelled
   // done and total in bytes of weights; what names the tensor. May be empty.
   std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)> progress;
@@ -35,8 +36,8 @@ struct ExportReport {
   std::vector<std::string> warnings;  // risks: template features that LiteRT-LM cannot run
 };
 
-// Writes out atomically. The same source and options give the same bytes. Peak memory is a few tensors
-// beyond mapped pages.
+// Writes out atomically. The same source and options give the same bytes. Peak memory is a few
+// tensors beyond mapped pages.
 Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const ExportOptions& options,
                                   const std::string& out);
 

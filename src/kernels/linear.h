@@ -23,8 +23,8 @@ enum class InputKind : std::uint8_t {
 class PreparedRows {
  public:
   // x is [m, k] float32, row stride k. Plain keeps the pointer: x must live until the last use.
-  // RowQ8: lo = min(0, min x), hi = max(0, max x), scale = (hi - lo) / 255 and the rounded zero point
-  // as XNNPACK computes them, q = clamp(rint(x / scale) + zero_point, -128, 127).
+  // RowQ8: lo = min(0, min x), hi = max(0, max x), scale = (hi - lo) / 255 and the rounded zero
+  // point as XNNPACK computes them, q = clamp(rint(x / scale) + zero_point, -128, 127).
   void Prepare(InputKind kind, const float* x, std::int64_t m, std::int64_t k, ThreadPool& pool);
   InputKind kind() const { return kind_; }
   std::int64_t m() const { return m_; }
@@ -34,7 +34,7 @@ class PreparedRows {
   // that the kernels expect.
   const std::int8_t* q8() const { return q8_.data(); }
   std::int64_t q8_stride() const { return q8_stride_; }
-  const float* scale() const { return scale_.data(); }             // [m]
+  const float* scale() const { return scale_.data(); }                   // [m]
   const std::int32_t* zero_point() const { return zero_point_.data(); }  // [m]
 
  private:
@@ -56,8 +56,8 @@ enum class Compute : std::uint8_t {
 // whether it is computed alone or with others.
 class Linear {
  public:
-  // Copies and packs; w may be released afterwards. kF32 keeps f32, f16 and bf16 weights in their own
-  // width and decodes all others to f32. kOutOfMemory if the packed copy cannot be had.
+  // Copies and packs; w may be released afterwards. kF32 keeps f32, f16 and bf16 weights in their
+  // own width and decodes all others to f32. kOutOfMemory if the packed copy cannot be had.
   static Result<Linear> Pack(const codec::WeightView& w, Compute compute, ThreadPool& pool);
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;

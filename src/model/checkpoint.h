@@ -19,13 +19,14 @@ struct Checkpoint {
   std::vector<std::string> warnings;  // tensors that would be ignored, and the like
 };
 
-// Weights stay mapped. Checks every tensor that the architecture needs (name, shape, type) and names
-// those that nothing uses. Does not read the weights: see FindNonFinite. A path without weights that
-// Hone can read (pickle only, a LoRA adapter, an encoder, a web page saved as a file) is refused in one
-// sentence that says what it is.
+// Weights stay mapped. Checks every tensor that the architecture needs (name, shape, type) and
+// names those that nothing uses. Does not read the weights: see FindNonFinite. A path without
+// weights that Hone can read (pickle only, a LoRA adapter, an encoder, a web page saved as a file)
+// is refused in one sentence that says what it is.
 Result<Checkpoint> OpenCheckpoint(const std::string& path);
 
-// kDataLoss naming tensor, count and first index if a weight holds NaN or infinity. Reads all of it.
+// kDataLoss naming tensor, count and first index if a weight holds NaN or infinity. Reads all of
+// it.
 Status CheckFinite(const Weight& weight);
 
 }  // namespace hone::model

@@ -45,9 +45,9 @@ bool IsQuantizable(Role role);
 
 enum class Activation : std::uint8_t { kSilu };
 
-// Rotary position embedding, already worked out from the configuration (theta, llama3, YaRN, linear).
-// Rotate-half convention: dimension i pairs with i + head_dim / 2.
-// angle = float(position) * inv_freq[i]; cos and sin are both multiplied by magnitude.
+// Rotary position embedding, already worked out from the configuration (theta, llama3, YaRN,
+// linear). Rotate-half convention: dimension i pairs with i + head_dim / 2. angle = float(position)
+// * inv_freq[i]; cos and sin are both multiplied by magnitude.
 struct RopeTable {
   std::vector<float> inv_freq;  // [head_dim / 2]
   float magnitude = 1.0f;

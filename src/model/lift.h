@@ -13,8 +13,9 @@
 namespace hone::model {
 
 // The model of a bundle that Hone or litert-torch wrote. Weights stay mapped (views point into the
-// bundle, kept alive by the result). spec.max_positions is the bundle's context. What the rules do not
-// cover is kUnsupported and named: section, signature, operator index, operator, what was expected.
+// bundle, kept alive by the result). spec.max_positions is the bundle's context. What the rules do
+// not cover is kUnsupported and named: section, signature, operator index, operator, what was
+// expected.
 Result<DecoderModel> LiftBundle(std::shared_ptr<const formats::litertlm::Bundle> bundle);
 
 }  // namespace hone::model

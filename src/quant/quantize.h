@@ -24,9 +24,10 @@ struct Scheme {
 };
 std::string SchemeName(const Scheme& scheme);  // "int4_block32 octav", "f32"
 
-// Scales of one row: max|x| / max_code, or OCTAV's clip / max_code. Block scales are rounded to bf16,
-// then stored as fp16 and never below 2^-14 (the smallest normal fp16); channel scales are float32 and
-// never zero. One value for block 0, else cols / block. Sources: docs/formats/quantization.md.
+// Scales of one row: max|x| / max_code, or OCTAV's clip / max_code. Block scales are rounded to
+// bf16, then stored as fp16 and never below 2^-14 (the smallest normal fp16); channel scales are
+// float32 and never zero. One value for block 0, else cols / block. Sources:
+// docs/formats/quantization.md.
 std::vector<float> ChooseScales(const Scheme& scheme, std::span<const float> row);
 
 // The matrix under the scheme; f32 copies. Reads the weight in bands of rows: needs memory for the

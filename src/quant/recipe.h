@@ -16,9 +16,9 @@ namespace hone::quant {
 
 struct Rule {
   std::vector<model::Role> roles;  // empty: every quantizable role
-  std::int64_t first_layer = 0;    // layers [first_layer, last_layer]; ignored for embedding and head
-  std::int64_t last_layer = -1;    // negative: counted from the end, -1 is the last layer
-  bool has_layers = false;         // a rule with layers does not match embedding and head
+  std::int64_t first_layer = 0;  // layers [first_layer, last_layer]; ignored for embedding and head
+  std::int64_t last_layer = -1;  // negative: counted from the end, -1 is the last layer
+  bool has_layers = false;       // a rule with layers does not match embedding and head
   Scheme scheme;
   std::string text;  // for messages: "rule 2 (roles [gate, up])"
 };

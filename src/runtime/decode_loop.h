@@ -22,11 +22,12 @@ const char* FinishReasonName(FinishReason reason);  // "stop", "length", "cancel
 
 struct GenerateOptions {
   SamplerOptions sampler;
-  std::int64_t max_tokens = 0;             // 0: as many as the context holds
-  std::vector<std::string> stop_strings;   // besides the model's own
-  bool skip_special = true;                // in the text
+  std::int64_t max_tokens = 0;            // 0: as many as the context holds
+  std::vector<std::string> stop_strings;  // besides the model's own
+  bool skip_special = true;               // in the text
   const std::atomic<bool>* cancel = nullptr;
-  // Called with whole UTF-8 text as it becomes certain (text that may begin a stop string is held back).
+  // Called with whole UTF-8 text as it becomes certain (text that may begin a stop string is held
+  // back).
   std::function<void(std::string_view text)> on_text;
 };
 
@@ -42,10 +43,10 @@ struct Generation {
   Timings timings;
 };
 
-// Appends prompt to the sequence (its common prefix with the cached tokens is not computed again: the
-// sequence is truncated to it) and generates. An empty prompt is kInvalidArgument; a prompt longer than
-// the context too, with both numbers. Reaching the context ends with kLength.
-Result<Generation> Generate(Engine& engine, Sequence& sequence, std::span<const std::int32_t> prompt,
-                            const GenerateOptions& options);
+// Appends prompt to the sequence (its common prefix with the cached tokens is not computed again:
+// the sequence is truncated to it) and generates. An empty prompt is kInvalidArgument; a prompt
+// longer than the context too, with both numbers. Reaching the context ends with kLength.
+Result<Generation> Generate(Engine& engine, Sequence& sequence,
+                            std::span<const std::int32_t> prompt, const GenerateOptions& options);
 
 }  // namespace hone::runtime

@@ -24,7 +24,7 @@ enum class ComputeChoice : std::uint8_t { kAuto, kF32, kQ8 };
 enum class KvChoice : std::uint8_t { kAuto, kF32, kF16 };
 
 struct EngineOptions {
-  int num_threads = 0;  // 0: all available
+  int num_threads = 0;                           // 0: all available
   ComputeChoice compute = ComputeChoice::kAuto;  // auto: q8 for quantized bundles, f32 else
   KvChoice kv = KvChoice::kAuto;                 // auto: f32 for float weights, f16 else
 };
@@ -61,11 +61,13 @@ struct Step {
   std::vector<StepPart> parts;
 };
 
-// A loaded model. Read-only after Open but for the work buffers: one thread may run steps at a time.
+// A loaded model. Read-only after Open but for the work buffers: one thread may run steps at a
+// time.
 class Engine {
  public:
   // A .litertlm bundle, a checkpoint folder or a .gguf file.
-  static Result<std::unique_ptr<Engine>> Open(const std::string& path, const EngineOptions& options);
+  static Result<std::unique_ptr<Engine>> Open(const std::string& path,
+                                              const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -82,11 +84,12 @@ class Engine {
   // An empty sequence. Its cache grows by pages of kernels::kPagePositions.
   Result<std::unique_ptr<Sequence>> NewSequence();
 
-  // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]. Long parts
-  // are run in chunks inside. cancel is polled before each layer: kCancelled leaves the sequence as it
-  // was before the step. kInvalidArgument: an id outside the vocabulary, or more tokens than the
-  // context has room for (the message has both numbers).
-  Status Run(const Step& step, std::vector<float>* logits, const std::atomic<bool>* cancel = nullptr);
+  // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]. Long
+  // parts are run in chunks inside. cancel is polled before each layer: kCancelled leaves the
+  // sequence as it was before the step. kInvalidArgument: an id outside the vocabulary, or more
+  // tokens than the context has room for (the message has both numbers).
+  Status Run(const Step& step, std::vector<float>* logits,
+             const std::atomic<bool>* cancel = nullptr);
 
  private:
   Engine();

@@ -10,7 +10,7 @@
 namespace hone::runtime {
 
 struct SamplerOptions {
-  float temperature = 0;  // 0: greedy (ties: the lowest id)
+  float temperature = 0;   // 0: greedy (ties: the lowest id)
   std::int32_t top_k = 0;  // 0: off
   float top_p = 1;
   float min_p = 0;
@@ -20,8 +20,8 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// Order: suppressed ids out, penalties, temperature, top-k, top-p, min-p, draw. The same options, seed
-// and logits give the same ids on every machine. One thread at a time.
+// Order: suppressed ids out, penalties, temperature, top-k, top-p, min-p, draw. The same options,
+// seed and logits give the same ids on every machine. One thread at a time.
 class Sampler {
  public:
   Sampler(const SamplerOptions& options, std::vector<std::int32_t> suppress_ids);

@@ -20,7 +20,8 @@ namespace hone::formats {
 
 // Strings view the map. Integer types are widened to int64 (uint64 over int64 is refused).
 struct GgufArray;
-using GgufValue = std::variant<std::int64_t, double, bool, std::string_view, std::shared_ptr<GgufArray>>;
+using GgufValue =
+    std::variant<std::int64_t, double, bool, std::string_view, std::shared_ptr<GgufArray>>;
 struct GgufArray {
   std::vector<std::int64_t> ints;
   std::vector<double> floats;
@@ -30,8 +31,8 @@ struct GgufArray {
 
 struct GgufTensor {
   std::string name;
-  std::uint32_t type = 0;            // ggml type number
-  std::vector<std::int64_t> shape;   // outermost first: [rows, cols], the reverse of the file
+  std::uint32_t type = 0;           // ggml type number
+  std::vector<std::int64_t> shape;  // outermost first: [rows, cols], the reverse of the file
   ByteSpan data;
 };
 // "Q4_1"; "type 99" if unknown.

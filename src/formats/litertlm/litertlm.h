@@ -17,16 +17,25 @@
 namespace hone::formats::litertlm {
 
 enum class SectionType : std::uint8_t {
-  kNone = 0, kGenericBinaryData = 1, kDeprecated = 2, kTfliteModel = 3, kSpTokenizer = 4,
-  kLlmMetadata = 5, kHfTokenizerZlib = 6, kTfliteWeights = 7, kEmbeddingMetadata = 8,
-  kExecutorMetadata = 9, kTtsMetadata = 10, kAsrMetadata = 11,
+  kNone = 0,
+  kGenericBinaryData = 1,
+  kDeprecated = 2,
+  kTfliteModel = 3,
+  kSpTokenizer = 4,
+  kLlmMetadata = 5,
+  kHfTokenizerZlib = 6,
+  kTfliteWeights = 7,
+  kEmbeddingMetadata = 8,
+  kExecutorMetadata = 9,
+  kTtsMetadata = 10,
+  kAsrMetadata = 11,
 };
 std::string SectionTypeName(SectionType type);  // "TFLiteModel", "section type 42"
 
 // A header value; only strings matter to a reader today, numbers are kept as they are.
 struct KeyValue {
   std::string key;
-  std::string value;         // text of the value
+  std::string value;            // text of the value
   std::uint8_t value_type = 9;  // VData number: 9 StringValue
 };
 
@@ -44,14 +53,14 @@ struct Header {
   std::vector<Section> sections;
 };
 
-// Parses and checks the header against the size of the file: magic, version, header end, every section
-// inside the file, in order, no overlap. Unknown section types are kept. A Git LFS pointer, a web page
-// and a truncated file are named as what they are. Warnings (a newer minor version, an unaligned begin)
-// are appended to warnings if it is not null.
+// Parses and checks the header against the size of the file: magic, version, header end, every
+// section inside the file, in order, no overlap. Unknown section types are kept. A Git LFS pointer,
+// a web page and a truncated file are named as what they are. Warnings (a newer minor version, an
+// unaligned begin) are appended to warnings if it is not null.
 Result<Header> ParseHeader(ByteSpan file_bytes, std::vector<std::string>* warnings);
 
-// The first block of a file for sections whose begin and end are set: magic to the end of the header,
-// not padded. kUnsupported if it does not fit in 16 KiB.
+// The first block of a file for sections whose begin and end are set: magic to the end of the
+// header, not padded. kUnsupported if it does not fit in 16 KiB.
 Result<std::vector<std::byte>> EncodeHeader(const Header& header);
 
 inline constexpr std::uint64_t kSectionAlignment = 16384;

@@ -42,8 +42,8 @@ struct LlmMetadata {
   std::vector<TokenUnion> stop_tokens;
   std::optional<SamplerParameters> sampler;
   std::int32_t max_num_tokens = 0;
-  std::string model_type;      // "generic_model", "qwen3", ...; "" if absent, "field 99" if unknown
-  std::string model_type_body; // the encoded message of that type
+  std::string model_type;  // "generic_model", "qwen3", ...; "" if absent, "field 99" if unknown
+  std::string model_type_body;  // the encoded message of that type
   std::optional<std::string> jinja_prompt_template;
   std::vector<Channel> channels;
   std::vector<std::int32_t> suppress_tokens;
@@ -58,7 +58,11 @@ Result<LlmMetadata> ParseLlmMetadata(ByteSpan bytes);
 std::string EncodeLlmMetadata(const LlmMetadata& metadata);  // fields in ascending order
 
 enum class StateType : std::int32_t {
-  kUnspecified = 0, kGlobalKey = 1, kGlobalValue = 2, kLocalKey = 3, kLocalValue = 4,
+  kUnspecified = 0,
+  kGlobalKey = 1,
+  kGlobalValue = 2,
+  kLocalKey = 3,
+  kLocalValue = 4,
   kLinearAttention = 5,
 };
 struct StateBuffer {

@@ -17,8 +17,26 @@ namespace hone::formats {
 
 // Every dtype of the format. Only some can be weights; the others are known by name.
 enum class Dtype : std::uint8_t {
-  kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kBf16, kF32, kF64, kF8E4M3, kF8E5M2,
-  kF8E8M0, kF4, kF6E2M3, kF6E3M2, kC64,
+  kBool,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kU64,
+  kI64,
+  kF16,
+  kBf16,
+  kF32,
+  kF64,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kC64,
 };
 const char* DtypeName(Dtype dtype);  // as in the file: "BF16", "F8_E4M3"
 

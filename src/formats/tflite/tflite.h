@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// TFLite models as plain structs: a checked reader and a streaming writer. See docs/formats/tflite.md.
+// TFLite models as plain structs: a checked reader and a streaming writer. See
+// docs/formats/tflite.md.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,55 @@ namespace hone::formats::tflite {
 
 // Numbers as in the public schema.
 enum class TensorType : std::int8_t {
-  kFloat32 = 0, kFloat16 = 1, kInt32 = 2, kUint8 = 3, kInt64 = 4, kString = 5, kBool = 6, kInt16 = 7,
-  kComplex64 = 8, kInt8 = 9, kFloat64 = 10, kComplex128 = 11, kUint64 = 12, kResource = 13,
-  kVariant = 14, kUint32 = 15, kUint16 = 16, kInt4 = 17, kBfloat16 = 18, kInt2 = 19, kUint4 = 20,
+  kFloat32 = 0,
+  kFloat16 = 1,
+  kInt32 = 2,
+  kUint8 = 3,
+  kInt64 = 4,
+  kString = 5,
+  kBool = 6,
+  kInt16 = 7,
+  kComplex64 = 8,
+  kInt8 = 9,
+  kFloat64 = 10,
+  kComplex128 = 11,
+  kUint64 = 12,
+  kResource = 13,
+  kVariant = 14,
+  kUint32 = 15,
+  kUint16 = 16,
+  kInt4 = 17,
+  kBfloat16 = 18,
+  kInt2 = 19,
+  kUint4 = 20,
 };
 const char* TensorTypeName(TensorType type);
 
 // Numbers as in the public schema; any other number may appear in a foreign file.
 enum class Op : std::int32_t {
-  kAdd = 0, kConcatenation = 2, kDequantize = 6, kEmbeddingLookup = 7, kFullyConnected = 9,
-  kLogistic = 14, kMul = 18, kReshape = 22, kSoftmax = 25, kTranspose = 39, kMean = 40, kSub = 41,
-  kCast = 53, kMaximum = 55, kSlice = 65, kSin = 66, kSum = 74, kRsqrt = 76, kPack = 83,
-  kCos = 108, kBatchMatMul = 126, kDynamicUpdateSlice = 151, kStablehloComposite = 206,
+  kAdd = 0,
+  kConcatenation = 2,
+  kDequantize = 6,
+  kEmbeddingLookup = 7,
+  kFullyConnected = 9,
+  kLogistic = 14,
+  kMul = 18,
+  kReshape = 22,
+  kSoftmax = 25,
+  kTranspose = 39,
+  kMean = 40,
+  kSub = 41,
+  kCast = 53,
+  kMaximum = 55,
+  kSlice = 65,
+  kSin = 66,
+  kSum = 74,
+  kRsqrt = 76,
+  kPack = 83,
+  kCos = 108,
+  kBatchMatMul = 126,
+  kDynamicUpdateSlice = 151,
+  kStablehloComposite = 206,
 };
 std::string OpName(Op op);  // "FULLY_CONNECTED", "op 999"
 
@@ -54,17 +92,17 @@ struct Tensor {
 
 // Options of the operators that Hone reads or writes, one field each; others are kept as "unknown".
 struct OpOptions {
-  std::optional<std::int32_t> axis;       // CONCATENATION, PACK
-  bool keep_dims = false;                 // MEAN, SUM
-  bool keep_num_dims = false;             // FULLY_CONNECTED
-  bool adj_x = false, adj_y = false;      // BATCH_MATMUL
-  float beta = 1.0f;                      // SOFTMAX
-  std::int32_t fused_activation = 0;      // ADD, MUL, SUB, FULLY_CONNECTED, CONCATENATION; 0 none
-  std::int32_t weights_format = 0;        // FULLY_CONNECTED
+  std::optional<std::int32_t> axis;         // CONCATENATION, PACK
+  bool keep_dims = false;                   // MEAN, SUM
+  bool keep_num_dims = false;               // FULLY_CONNECTED
+  bool adj_x = false, adj_y = false;        // BATCH_MATMUL
+  float beta = 1.0f;                        // SOFTMAX
+  std::int32_t fused_activation = 0;        // ADD, MUL, SUB, FULLY_CONNECTED, CONCATENATION; 0 none
+  std::int32_t weights_format = 0;          // FULLY_CONNECTED
   bool asymmetric_quantize_inputs = false;  // FULLY_CONNECTED, BATCH_MATMUL
-  std::int32_t values_count = 0;          // PACK
+  std::int32_t values_count = 0;            // PACK
   TensorType in_type = TensorType::kFloat32, out_type = TensorType::kFloat32;  // CAST
-  std::string composite_name;             // STABLEHLO_COMPOSITE
+  std::string composite_name;  // STABLEHLO_COMPOSITE
   std::int32_t decomposition_subgraph = -1;
   std::vector<std::byte> composite_attributes;  // a FlexBuffer
 };
@@ -113,10 +151,10 @@ std::optional<double> FindCompositeNumber(ByteSpan attributes, std::string_view 
 // A FlexBuffer map with one float64/float32 entry, as litert-torch writes for odml.rms_norm.
 std::vector<std::byte> MakeCompositeAttributes(std::string_view key, float value);
 
-// bytes is the whole TFLite file (or section). Runs the FlatBuffers verifier, then checks every index
-// (buffers, tensors, operators, subgraphs, signatures), shapes, and that constant data has the size
-// that shape and type need (int4: two a byte). Buffers may lie outside the FlatBuffer. The result
-// views bytes. Errors name subgraph, operator or tensor, and the two numbers compared.
+// bytes is the whole TFLite file (or section). Runs the FlatBuffers verifier, then checks every
+// index (buffers, tensors, operators, subgraphs, signatures), shapes, and that constant data has
+// the size that shape and type need (int4: two a byte). Buffers may lie outside the FlatBuffer. The
+// result views bytes. Errors name subgraph, operator or tensor, and the two numbers compared.
 Result<Model> ReadModel(ByteSpan bytes);
 
 // Where a model's bytes go. head comes first; each deferred buffer follows at its offset (16-byte
@@ -127,9 +165,9 @@ struct WritePlan {
   std::uint64_t total_bytes = 0;
   bool external_buffers = false;  // buffers lie outside the FlatBuffer (total over 2 GiB)
 };
-// Reproducible: equal models give equal plans. Deferred buffers stay inside the FlatBuffer (as vectors
-// behind the tables) up to external_above total bytes, outside it beyond. Equal Quantization objects
-// are stored once.
+// Reproducible: equal models give equal plans. Deferred buffers stay inside the FlatBuffer (as
+// vectors behind the tables) up to external_above total bytes, outside it beyond. Equal
+// Quantization objects are stored once.
 Result<WritePlan> PlanModel(const Model& model, std::uint64_t external_above = 0x7fff0000ULL);
 
 }  // namespace hone::formats::tflite
