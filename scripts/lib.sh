@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the scripts: messages and installing what is missing. Source it, do not run it.
+
+say() { printf '== %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+# Runs a command as root: directly, or through sudo.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null 2>&1; then sudo "$@"
+  else die "this step needs root: run it as root or install sudo ($*)"; fi
+}
+
+# Installs those of the named Debian packages that are missing, and says which.
+install_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  command -v apt-get >/dev/null 2>&1 || die "install these first (their names in Debian 12): ${missing[*]}"
+  say "installing Debian packages: ${missing[*]}"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# The Rust compiler for the text bridge: a cargo that is new enough, or Debian's cargo-web.
+install_rust() {
+  local cargo
+  for cargo in cargo "$HOME/.cargo/bin/cargo"; do
+    if command -v "$cargo" >/dev/null 2>&1 && version_at_least "$("$cargo" --version | awk '{print $2}')" 1.87.0; then
+      return 0
+    fi
+  done
+  install_packages cargo-web rustc-web
+}
+
+build_packages=(g++ cmake ninja-build ca-certificates libflatbuffers-dev flatbuffers-compiler
+  libprotozero-dev nlohmann-json3-dev libcli11-dev zlib1g-dev)
