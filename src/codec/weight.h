@@ -76,7 +76,8 @@ std::uint64_t ScalesBytes(WeightType type, std::int64_t rows, std::int64_t cols)
 // kUnsupported if cols does not divide into the type's groups and blocks, or a size overflows.
 Status CheckShape(WeightType type, std::int64_t rows, std::int64_t cols);
 
-// Checks shape and byte counts, and that every scale is finite. Names no file: add Context.
+// Checks shape and byte counts, and that every value of scales is finite; interleaved scales are
+// part of the data and are not read. Names no file: add Context.
 Status CheckView(const WeightView& view);
 
 // out[r * cols + c] for rows [row_begin, row_begin + num_rows), float32, exact (a product of two

@@ -30,12 +30,14 @@ class PreparedRows {
   std::int64_t m() const { return m_; }
   std::int64_t k() const { return k_; }
   const float* plain() const { return plain_; }
-  // q8: [m, padded k] signed bytes; the padding is the zero point's code 0 contribution-free filler
-  // that the kernels expect.
+  // q8: [m, q8_stride()] signed bytes; zeros after k, which add nothing to any sum.
   const std::int8_t* q8() const { return q8_.data(); }
   std::int64_t q8_stride() const { return q8_stride_; }
   const float* scale() const { return scale_.data(); }                   // [m]
   const std::int32_t* zero_point() const { return zero_point_.data(); }  // [m]
+  const std::int32_t* row_sum() const { return row_sum_.data(); }        // [m] sums of q8
+  // Sums of q8 over 32 values each: [m, q8_stride() / 32].
+  const std::int32_t* block_sums() const { return block_sums_.data(); }
 
  private:
   InputKind kind_ = InputKind::kPlain;
@@ -43,7 +45,7 @@ class PreparedRows {
   const float* plain_ = nullptr;
   std::vector<std::int8_t> q8_;
   std::vector<float> scale_;
-  std::vector<std::int32_t> zero_point_;
+  std::vector<std::int32_t> zero_point_, row_sum_, block_sums_;
 };
 
 enum class Compute : std::uint8_t {
@@ -57,7 +59,10 @@ enum class Compute : std::uint8_t {
 class Linear {
  public:
   // Copies and packs; w may be released afterwards. kF32 keeps f32, f16 and bf16 weights in their
-  // own width and decodes all others to f32. kOutOfMemory if the packed copy cannot be had.
+  // own width and decodes all others to f32. kQ8 keeps int8 rows, int4 rows and blocks of a multiple
+  // of 32, and q4_0; it decodes q4_1 and q8_0 and quantizes them to int8 a row like float weights.
+  // kOutOfMemory if the packed copy cannot be had; kUnsupported for other blocks and, with kQ8, for
+  // more than 65536 columns.
   static Result<Linear> Pack(const codec::WeightView& w, Compute compute, ThreadPool& pool);
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/file.h"
 #include "base/status.h"
 #include "formats/litertlm/litertlm.h"
+#include "formats/tflite/tflite.h"
 #include "model/decoder_spec.h"
 
 namespace hone::model {
@@ -17,5 +19,15 @@ namespace hone::model {
 // not cover is kUnsupported and named: section, signature, operator index, operator, what was
 // expected.
 Result<DecoderModel> LiftBundle(std::shared_ptr<const formats::litertlm::Bundle> bundle);
+
+// A parsed TFLite model and what to call it in messages.
+struct LiftSource {
+  const formats::tflite::Model* model = nullptr;
+  std::string label;
+};
+
+// The same from parsed models. embedder.model is null if decoder looks the token ids up itself. The
+// constants that the models view must outlive the result; the models need not.
+Result<DecoderModel> LiftModels(const LiftSource& decoder, const LiftSource& embedder);
 
 }  // namespace hone::model

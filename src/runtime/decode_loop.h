@@ -29,6 +29,8 @@ struct GenerateOptions {
   // Called with whole UTF-8 text as it becomes certain (text that may begin a stop string is held
   // back).
   std::function<void(std::string_view text)> on_text;
+  // Called for each generated token, after the text that it made certain.
+  std::function<void(std::int32_t id)> on_token;
 };
 
 struct Timings {
@@ -45,7 +47,9 @@ struct Generation {
 
 // Appends prompt to the sequence (its common prefix with the cached tokens is not computed again:
 // the sequence is truncated to it) and generates. An empty prompt is kInvalidArgument; a prompt
-// longer than the context too, with both numbers. Reaching the context ends with kLength.
+// longer than the context too, with both numbers. Reaching the context ends with kLength. The text
+// of a stop token or stop string is left out; what a fused stop token (".<|im_end|>\n") holds in
+// front of the stop text is kept. Without a tokenizer ids are generated and the text stays empty.
 Result<Generation> Generate(Engine& engine, Sequence& sequence,
                             std::span<const std::int32_t> prompt, const GenerateOptions& options);
 

@@ -5,12 +5,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/span_util.h"
 #include "base/status.h"
 #include "bridge/chat_template.h"
 #include "bridge/tokenizer.h"
@@ -31,7 +34,9 @@ struct EngineOptions {
 
 // What a source says about text, the same for a bundle, a checkpoint folder and a GGUF file.
 struct TextSetup {
+  bool is_bundle = false;
   std::optional<bridge::Tokenizer> tokenizer;
+  std::string tokenizer_error;  // why tokenizer is absent
   std::string template_source;
   std::optional<bridge::ChatTemplate> chat_template;
   std::string template_error;  // why chat_template is absent although a source exists
@@ -40,15 +45,26 @@ struct TextSetup {
   // does not begin with it. Absent for checkpoints: the template alone decides there.
   std::optional<std::int32_t> start_id;
   std::vector<std::int32_t> stop_ids;
+  // Text of a stop token that belongs to the answer: "." of ".<|im_end|>\n". Other stop ids have no
+  // entry.
+  std::map<std::int32_t, std::string> stop_kept_text;
   std::vector<std::string> stop_strings;  // stops that are no single token
   std::vector<std::int32_t> suppress_ids;
   // Sampling that the source recommends; temperature 0 means greedy.
   float temperature = 0;
   float top_p = 1;
   std::int32_t top_k = 0;
+  float min_p = 0;
+  float repetition_penalty = 1;
   std::string think_start, think_end;  // "" if the model has no thinking channel
 };
 
+// The text side alone, without weights: fast, for tokenizing and rendering. Warnings are appended.
+Result<TextSetup> LoadText(const std::string& path, std::vector<std::string>* warnings);
+// The weights as stored, not packed: for the reference. Warnings are appended.
+Result<model::DecoderModel> LoadModel(const std::string& path, std::vector<std::string>* warnings);
+
+class KvCache;
 class Sequence;
 
 // A batch of rows. Batch 1 for now: exactly one part.
@@ -68,6 +84,10 @@ class Engine {
   // A .litertlm bundle, a checkpoint folder or a .gguf file.
   static Result<std::unique_ptr<Engine>> Open(const std::string& path,
                                               const EngineOptions& options);
+  // A model that is already in memory. source names it in messages.
+  static Result<std::unique_ptr<Engine>> FromModel(model::DecoderModel model, TextSetup text,
+                                                   const EngineOptions& options,
+                                                   const std::string& source);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -84,8 +104,8 @@ class Engine {
   // An empty sequence. Its cache grows by pages of kernels::kPagePositions.
   Result<std::unique_ptr<Sequence>> NewSequence();
 
-  // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]. Long
-  // parts are run in chunks inside. cancel is polled before each layer: kCancelled leaves the
+  // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]; null
+  // skips the head. Long parts are run in chunks inside. cancel is polled before each layer: kCancelled leaves the
   // sequence as it was before the step. kInvalidArgument: an id outside the vocabulary, or more
   // tokens than the context has room for (the message has both numbers).
   Status Run(const Step& step, std::vector<float>* logits,
@@ -93,6 +113,12 @@ class Engine {
 
  private:
   Engine();
+  static Result<std::unique_ptr<Engine>> Load(model::DecoderModel model, TextSetup text,
+                                              const EngineOptions& options,
+                                              const std::string& source,
+                                              const std::function<void(ByteSpan)>& release);
+  Status RunChunks(const StepPart& part, KvCache& cache, std::vector<float>* logits,
+                   const std::atomic<bool>* cancel);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace hone::runtime {
@@ -25,14 +26,19 @@ struct SamplerOptions {
 class Sampler {
  public:
   Sampler(const SamplerOptions& options, std::vector<std::int32_t> suppress_ids);
-  // history: tokens that the penalties look at (the prompt and what was generated).
+  // history: tokens that the penalties look at (the prompt and what was generated). NaN logits and
+  // those of minus infinity are never chosen; -1 if nothing is left to choose from.
   std::int32_t Sample(std::span<const float> logits, std::span<const std::int32_t> history);
 
  private:
+  void Penalize(std::span<const std::int32_t> history);
+  std::int32_t Draw();
+
   SamplerOptions options_;
   std::vector<std::int32_t> suppress_ids_;
   std::uint64_t state_;
   std::vector<std::pair<float, std::int32_t>> work_;
+  std::vector<double> weights_;
 };
 
 }  // namespace hone::runtime

@@ -19,6 +19,7 @@ struct TokenUnion {
   std::vector<std::int32_t> ids;
   std::string text;
   bool is_text = false;
+  std::string unknown;  // other fields, encoded
 };
 
 enum class SamplerType : std::int32_t { kUnspecified = 0, kTopK = 1, kTopP = 2, kGreedy = 3 };

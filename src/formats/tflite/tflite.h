@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/span_util.h"
@@ -70,6 +70,9 @@ enum class Op : std::int32_t {
 };
 std::string OpName(Op op);  // "FULLY_CONNECTED", "op 999"
 
+// Bytes of constant data of num_elements values; nothing for strings, resources and unknown types.
+std::optional<std::uint64_t> DataBytes(TensorType type, std::uint64_t num_elements);
+
 struct Quantization {
   std::vector<float> scale;
   std::vector<std::int64_t> zero_point;
@@ -79,6 +82,7 @@ struct Quantization {
   std::int32_t zero_points_tensor = -1;
   std::int32_t block_size = 0;
   bool empty() const { return scale.empty() && !scales_tensor; }
+  bool operator==(const Quantization&) const = default;
 };
 
 struct Tensor {
@@ -88,9 +92,12 @@ struct Tensor {
   std::uint32_t buffer = 0;  // 0: no constant data
   Quantization quantization;
   bool has_rank = true;
+  std::vector<std::int32_t> shape_signature;  // as shape with -1 for dimensions that can change
+  bool operator==(const Tensor&) const = default;
 };
 
 // Options of the operators that Hone reads or writes, one field each; others are kept as "unknown".
+// The types of a CAST are those of its operands when it is read, and are not written.
 struct OpOptions {
   std::optional<std::int32_t> axis;         // CONCATENATION, PACK
   bool keep_dims = false;                   // MEAN, SUM
@@ -105,6 +112,7 @@ struct OpOptions {
   std::string composite_name;  // STABLEHLO_COMPOSITE
   std::int32_t decomposition_subgraph = -1;
   std::vector<std::byte> composite_attributes;  // a FlexBuffer
+  bool operator==(const OpOptions&) const = default;
 };
 
 struct Operator {
@@ -114,6 +122,7 @@ struct Operator {
   std::vector<std::int32_t> outputs;
   OpOptions options;
   bool unknown_options = false;  // read from a file: an options table that Hone does not know
+  bool operator==(const Operator&) const = default;
 };
 
 struct Subgraph {
@@ -121,12 +130,14 @@ struct Subgraph {
   std::vector<Tensor> tensors;
   std::vector<std::int32_t> inputs, outputs;
   std::vector<Operator> operators;
+  bool operator==(const Subgraph&) const = default;
 };
 
 struct SignatureDef {
   std::string key;
   std::uint32_t subgraph = 0;
   std::vector<std::pair<std::string, std::uint32_t>> inputs, outputs;  // name, tensor index
+  bool operator==(const SignatureDef&) const = default;
 };
 
 // Constant data. Reading: data views the file. Writing: either data is given (small, embedded), or
@@ -151,23 +162,29 @@ std::optional<double> FindCompositeNumber(ByteSpan attributes, std::string_view 
 // A FlexBuffer map with one float64/float32 entry, as litert-torch writes for odml.rms_norm.
 std::vector<std::byte> MakeCompositeAttributes(std::string_view key, float value);
 
-// bytes is the whole TFLite file (or section). Runs the FlatBuffers verifier, then checks every
-// index (buffers, tensors, operators, subgraphs, signatures), shapes, and that constant data has
+// bytes is the whole TFLite file (or section) and begins at a multiple of 8 in memory. Runs the
+// FlatBuffers verifier, then checks every index (buffers, tensors, operators, subgraphs,
+// signatures), shapes, scale counts, composites that contain themselves, and that constant data has
 // the size that shape and type need (int4: two a byte). Buffers may lie outside the FlatBuffer. The
 // result views bytes. Errors name subgraph, operator or tensor, and the two numbers compared.
 Result<Model> ReadModel(ByteSpan bytes);
 
-// Where a model's bytes go. head comes first; each deferred buffer follows at its offset (16-byte
-// aligned, increasing, relative to the start of the model); gaps are zeros.
+// Where a model's bytes go. head comes first, then the extra pieces and the deferred buffers, in
+// order of their offsets (relative to the start of the model; deferred buffers are 16-byte aligned
+// and increasing); gaps are zeros.
 struct WritePlan {
   std::vector<std::byte> head;
   std::vector<std::uint64_t> buffer_offsets;  // [buffers]; 0 for buffers that are not deferred
+  // Offset and bytes of small pieces in the gaps: the length word before each deferred buffer that
+  // lies inside the FlatBuffer.
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> extra;
   std::uint64_t total_bytes = 0;
   bool external_buffers = false;  // buffers lie outside the FlatBuffer (total over 2 GiB)
 };
 // Reproducible: equal models give equal plans. Deferred buffers stay inside the FlatBuffer (as
 // vectors behind the tables) up to external_above total bytes, outside it beyond. Equal
-// Quantization objects are stored once.
+// Quantization objects are stored once. The model is checked as ReadModel does; also, the number of
+// zero points must equal the number of scales, because TFLite loads nothing else.
 Result<WritePlan> PlanModel(const Model& model, std::uint64_t external_above = 0x7fff0000ULL);
 
 }  // namespace hone::formats::tflite

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+//! Tokenizers and chat templates behind a C ABI. include/hone_bridge.h is the contract.
+
+mod args;
+mod buf;
+mod builtins;
+mod context;
+mod decode;
+mod filters;
+mod guard;
+mod hash;
+mod json;
+mod methods;
+mod objects;
+mod order;
+mod printf;
+mod pyrepr;
+mod rewrite;
+mod strftime;
+mod strmethods;
+mod template;
+mod textfilters;
+mod tokenizer;
+
+/// Equals HB_ABI_VERSION of the header.
+const ABI_VERSION: u32 = 1;
+
+#[no_mangle]
+pub extern "C" fn hb_abi_version() -> u32 {
+    ABI_VERSION
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// What the commands share: registration, output, Ctrl-C. Commands parse, call a library and print.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hone::cli {
+
+// The work of a command. main() runs it after the command line has been read, prints its error as
+// one line and exits with ExitCode(code).
+using Command = std::function<Status()>;
+
+// Each adds one subcommand; its callback stores the work in *selected. Options live in an object
+// that the callback and the work share (std::shared_ptr), since parsing ends before the work runs.
+void RegisterConvert(CLI::App& app, Command* selected);
+void RegisterPeek(CLI::App& app, Command* selected);
+void RegisterPull(CLI::App& app, Command* selected);
+void RegisterRun(CLI::App& app, Command* selected);
+void RegisterLogits(CLI::App& app, Command* selected);
+void RegisterTokenize(CLI::App& app, Command* selected);
+void RegisterRender(CLI::App& app, Command* selected);
+
+// "hone: warning: MESSAGE" on stderr.
+void PrintWarning(std::string_view message);
+// "hone: note: MESSAGE" on stderr.
+void PrintNote(std::string_view message);
+// The value and a newline on stdout, indented. With --json a command prints nothing else there.
+void PrintJson(const Json& value);
+// The bytes as they are on stdout. Main checks at the end that everything could be written.
+void PrintText(std::string_view text);
+
+// True from the first Ctrl-C on. The first call installs the handlers, so call it before work that
+// polls the flag: the first Ctrl-C sets it, the second removes temporary files and exits with 130;
+// SIGTERM and SIGHUP remove temporary files and end the process at once. Without a call Ctrl-C ends
+// the process.
+const std::atomic<bool>* CancelFlag();
+// Makes the flag false again, for a chat that goes on after an answer was stopped.
+void ResetCancelFlag();
+
+// "1.65 GB", "98.4 MB", "512 bytes" (powers of 1000).
+std::string FormatBytes(std::uint64_t bytes);
+
+// The number of threads that --threads asks for: 0 is all that may run. Refuses negative numbers.
+Result<int> ResolveThreads(int requested);
+
+}  // namespace hone::cli

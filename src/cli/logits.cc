@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// hone logits: raw logits of given ids as a .npy file.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/model_options.h"
+#include "formats/npy.h"
+#include "model/reference_forward.h"
+#include "runtime/engine.h"
+
+namespace hone::cli {
+namespace {
+
+struct LogitsArgs {
+  std::string model, out;
+  std::vector<std::int32_t> ids;
+  std::string positions = "last", engine = "kernels", compute, kv = "f32";
+  int threads = 0;
+};
+
+// [positions, vocab]
+struct Logits {
+  std::vector<float> values;
+  std::int64_t vocab = 0;
+};
+
+Result<Logits> RunReference(const LogitsArgs& args) {
+  if (!args.compute.empty() && args.compute != "f32") {
+    return Status(Code::kInvalidArgument,
+                  "--engine reference computes in float32; --compute q8 needs --engine kernels");
+  }
+  std::vector<std::string> warnings;
+  HONE_ASSIGN(const model::DecoderModel model, runtime::LoadModel(args.model, &warnings));
+  PrintWarnings(warnings);
+  HONE_ASSIGN(std::vector<float> all, model::ReferenceLogits(model, args.ids));
+  const auto vocab = static_cast<std::ptrdiff_t>(model.spec.vocab);
+  if (args.positions == "last") all.erase(all.begin(), all.end() - vocab);
+  return Logits{std::move(all), model.spec.vocab};
+}
+
+Result<Logits> RunKernels(const LogitsArgs& args) {
+  runtime::EngineOptions options;
+  HONE_ASSIGN(options.num_threads, ResolveThreads(args.threads));
+  options.compute = ComputeFromWord(args.compute);
+  options.kv = KvFromWord(args.kv);
+  HONE_ASSIGN(const auto engine, runtime::Engine::Open(args.model, options));
+  PrintWarnings(engine->warnings());
+  HONE_ASSIGN(const auto sequence, engine->NewSequence());
+  Logits logits{{}, engine->spec().vocab};
+  const runtime::StepPart part{sequence.get(), args.ids, args.positions == "all"};
+  HONE_TRY(engine->Run(runtime::Step{{part}}, &logits.values, CancelFlag()));
+  return logits;
+}
+
+Status Run(const LogitsArgs& args) {
+  CancelFlag();
+  HONE_ASSIGN(const Logits logits,
+              args.engine == "reference" ? RunReference(args) : RunKernels(args));
+  const auto size = static_cast<std::int64_t>(logits.values.size());
+  const std::array<std::int64_t, 2> shape = {size / logits.vocab, logits.vocab};
+  return WriteFileAtomic(args.out, formats::EncodeNpy(shape, logits.values));
+}
+
+}  // namespace
+
+void RegisterLogits(CLI::App& app, Command* selected) {
+  auto args = std::make_shared<LogitsArgs>();
+  CLI::App* logits = app.add_subcommand("logits", "Write the logits of token ids to a .npy file");
+  logits->footer(
+      "Example:\n"
+      "  hone logits m.litertlm --ids 1,35,87,301 --positions all -o logits.npy\n"
+      "The file is float32 [positions, vocabulary]; no token is suppressed.");
+  logits->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
+      ->required();
+  logits->add_option("--ids", args->ids, "Token ids, separated by commas")
+      ->required()
+      ->delimiter(',');
+  logits->add_option("--positions", args->positions, "last or all")
+      ->check(CLI::IsMember(std::vector<std::string>{"last", "all"}))
+      ->capture_default_str();
+  logits->add_option("--engine", args->engine,
+                     "kernels, or reference: plain float32 loops on the dequantized weights")
+      ->check(CLI::IsMember(std::vector<std::string>{"kernels", "reference"}))
+      ->capture_default_str();
+  logits->add_option("--compute", args->compute,
+                     "Activations (default: q8 for quantized bundles, f32 else)")
+      ->check(CLI::IsMember(kComputeWords));
+  logits->add_option("--kv", args->kv, "Type of the key/value cache")
+      ->check(CLI::IsMember(kKvWords))
+      ->capture_default_str();
+  logits->add_option("--threads", args->threads, "0: all available")->capture_default_str();
+  logits->add_option("-o,--output", args->out, "The .npy file to write")->required();
+  logits->callback([args, selected] { *selected = [args] { return Run(*args); }; });
+}
+
+}  // namespace hone::cli

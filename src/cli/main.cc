@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "cli/cli.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Hone: converts, packs and runs small language models on CPUs.\n\n"
+    "Example:\n"
+    "  hone pull smollm2-135m\n"
+    "  hone convert SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2.litertlm\n"
+    "  hone run smollm2.litertlm -p \"What is the capital of France?\"";
+
+void RegisterCommands(CLI::App& app, Command* selected) {
+#ifdef HONE_HAS_PULL
+  RegisterPull(app, selected);
+#endif
+#ifdef HONE_HAS_CONVERT
+  RegisterConvert(app, selected);
+#endif
+#ifdef HONE_HAS_RUN
+  RegisterRun(app, selected);
+#endif
+#ifdef HONE_HAS_PEEK
+  RegisterPeek(app, selected);
+#endif
+#ifdef HONE_HAS_LOGITS
+  RegisterLogits(app, selected);
+#endif
+#ifdef HONE_HAS_TOKENIZE
+  RegisterTokenize(app, selected);
+#endif
+#ifdef HONE_HAS_RENDER
+  RegisterRender(app, selected);
+#endif
+}
+
+std::string EnvHelp() {
+  std::string out = "Environment variables that Hone reads:\n";
+  for (const EnvVar& var : EnvTable()) {
+    std::array<char, 32> name{};
+    std::snprintf(name.data(), name.size(), "  %-14s ", var.name);
+    out += StrCat(name.data(), var.meaning, "\n");
+  }
+  return out;
+}
+
+int PrintError(Code code, std::string_view message) {
+  std::fprintf(stderr, "hone: error: %.*s\n", static_cast<int>(message.size()), message.data());
+  return ExitCode(code);
+}
+
+// Output that was lost (a full disk, a closed pipe) is a failure.
+int Finish(int exit_code) {
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (lost && exit_code == 0) return PrintError(Code::kIo, "cannot write to standard output");
+  return exit_code;
+}
+
+int Main(int argc, char** argv) {
+  SetLogSink([](LogLevel level, std::string_view line) {
+    level == LogLevel::kWarning ? PrintWarning(line) : PrintNote(line);
+  });
+
+  CLI::App app(kAbout, "hone");
+  Command selected;
+  bool help_env = false;
+  app.set_version_flag("--version", "hone " HONE_VERSION);
+  app.add_flag("--help-env", help_env, "Print the environment variables that Hone reads");
+  app.require_subcommand(0, 1);
+  RegisterCommands(app, &selected);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return Finish(app.exit(e));
+  } catch (const CLI::ParseError& e) {
+    return PrintError(Code::kInvalidArgument, StrCat(e.what(), "; see hone --help"));
+  }
+  if (help_env) {
+    PrintText(EnvHelp());
+    return Finish(0);
+  }
+  if (!selected) {
+    PrintText(app.help());
+    return Finish(ExitCode(Code::kInvalidArgument));
+  }
+  const Status status = selected();
+  const int code = Finish(0);
+  return status.ok() ? code : PrintError(status.code(), status.message());
+}
+
+}  // namespace
+}  // namespace hone::cli
+
+int main(int argc, char** argv) {
+  try {
+    return hone::cli::Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("hone: error: out of memory\n", stderr);
+    return hone::ExitCode(hone::Code::kOutOfMemory);
+  }
+}

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Options that the commands on a model share: their words and what they mean.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "runtime/chat.h"
+#include "runtime/engine.h"
+
+namespace hone::cli {
+
+inline const std::vector<std::string> kComputeWords = {"f32", "q8"};
+inline const std::vector<std::string> kKvWords = {"f32", "f16"};
+inline const std::vector<std::string> kThinkWords = {"on", "off", "auto"};
+
+// "" is auto. Other words are refused while the command line is parsed.
+inline runtime::ComputeChoice ComputeFromWord(const std::string& word) {
+  if (word.empty()) return runtime::ComputeChoice::kAuto;
+  return word == "q8" ? runtime::ComputeChoice::kQ8 : runtime::ComputeChoice::kF32;
+}
+inline runtime::KvChoice KvFromWord(const std::string& word) {
+  if (word.empty()) return runtime::KvChoice::kAuto;
+  return word == "f16" ? runtime::KvChoice::kF16 : runtime::KvChoice::kF32;
+}
+inline runtime::Think ThinkFromWord(const std::string& word) {
+  if (word == "on") return runtime::Think::kOn;
+  return word == "off" ? runtime::Think::kOff : runtime::Think::kAuto;
+}
+
+// Seconds of the local wall clock, for templates that print the date.
+inline std::int64_t LocalNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  return ::localtime_r(&now, &local) == nullptr ? now : now + local.tm_gmtoff;
+}
+
+inline void PrintWarnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) PrintWarning(warning);
+}
+
+}  // namespace hone::cli

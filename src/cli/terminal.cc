@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+#include "base/cpu_info.h"
+#include "base/file.h"
+#include "cli/cli.h"
+
+namespace hone::cli {
+namespace {
+
+// A signal handler can reach nothing else.
+std::atomic<bool> g_cancel{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void EndNow(int exit_code) {
+  RemoveAllTemporaries();
+  ::_exit(exit_code);
+}
+
+extern "C" void HoneOnInterrupt(int) {
+  if (g_cancel.exchange(true)) EndNow(130);
+}
+extern "C" void HoneOnTerminate(int signal_number) { EndNow(128 + signal_number); }
+
+void Install(int signal_number, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  // No SA_RESTART: a read from the terminal returns, so that a chat sees the flag.
+  ::sigaction(signal_number, &action, nullptr);
+}
+
+}  // namespace
+
+const std::atomic<bool>* CancelFlag() {
+  static const bool kInstalled = [] {
+    Install(SIGINT, HoneOnInterrupt);
+    Install(SIGTERM, HoneOnTerminate);
+    Install(SIGHUP, HoneOnTerminate);
+    return true;
+  }();
+  static_cast<void>(kInstalled);
+  return &g_cancel;
+}
+
+void ResetCancelFlag() { g_cancel.store(false); }
+
+void PrintWarning(std::string_view message) {
+  std::fprintf(stderr, "hone: warning: %.*s\n", static_cast<int>(message.size()), message.data());
+}
+
+void PrintNote(std::string_view message) {
+  std::fprintf(stderr, "hone: note: %.*s\n", static_cast<int>(message.size()), message.data());
+}
+
+void PrintText(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void PrintJson(const Json& value) {
+  PrintText(value.Dump(2));
+  PrintText("\n");
+}
+
+std::string FormatBytes(std::uint64_t bytes) {
+  struct Unit {
+    double size;
+    const char* name;
+  };
+  constexpr std::array<Unit, 3> kUnits = {{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}}};
+  for (const Unit& unit : kUnits) {
+    const double value = static_cast<double>(bytes) / unit.size;
+    if (value < 1.0) continue;
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), value < 10 ? "%.2f %s" : "%.1f %s", value, unit.name);
+    return text.data();
+  }
+  return StrCat(bytes, " bytes");
+}
+
+Result<int> ResolveThreads(int requested) {
+  if (requested < 0 || requested > 1024) {
+    return Status(Code::kInvalidArgument,
+                  StrCat("--threads is ", requested, ", expected 0 (all) to 1024"));
+  }
+  return requested == 0 ? AvailableThreads() : requested;
+}
+
+}  // namespace hone::cli

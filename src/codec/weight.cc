@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/weight.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <optional>
+
+#include "base/check.h"
+#include "base/float16.h"
+
+namespace hone::codec {
+namespace {
+
+constexpr std::int64_t kGgufBlock = 32;
+constexpr std::size_t kQ40Bytes = 18;  // scale, 16 bytes of codes
+constexpr std::size_t kQ41Bytes = 20;  // scale, minimum, 16 bytes of codes
+constexpr std::size_t kQ80Bytes = 34;  // scale, 32 codes
+
+// In the order of Coding.
+constexpr CodingFacts kFacts[] = {
+    {"f32", 32, 1, 4, true, false, false},         {"f16", 16, 1, 2, true, false, false},
+    {"bf16", 16, 1, 2, true, false, false},        {"int8", 8, 1, 1, false, false, false},
+    {"int4", 4, 2, 1, false, false, false},        {"q4_0", 4, 32, kQ40Bytes, false, true, false},
+    {"q4_1", 4, 32, kQ41Bytes, false, true, true}, {"q8_0", 8, 32, kQ80Bytes, false, true, false},
+};
+
+template <typename T>
+T Load(const std::byte* p) {
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
+
+int LowNibble(std::byte b) { return std::to_integer<int>(b) & 15; }
+int HighNibble(std::byte b) { return std::to_integer<int>(b) >> 4; }
+// Two's complement of four bits: 8..15 mean -8..-1.
+int SignedNibble(int nibble) { return (nibble ^ 8) - 8; }
+
+void DecodeHalf(const std::byte* p, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = Fp16ToFloat(Load<std::uint16_t>(p + 2 * i));
+}
+
+void DecodeBf16(const std::byte* p, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = Bf16ToFloat(Load<std::uint16_t>(p + 2 * i));
+}
+
+void DecodeInt8(const std::byte* p, std::int64_t n, float scale, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    out[i] = scale * static_cast<float>(std::to_integer<std::int8_t>(p[i]));
+  }
+}
+
+// n is even.
+void DecodeInt4(const std::byte* p, std::int64_t n, float scale, float* out) {
+  for (std::int64_t i = 0; i < n; i += 2) {
+    const std::byte b = p[i / 2];
+    out[i] = scale * static_cast<float>(SignedNibble(LowNibble(b)));
+    out[i + 1] = scale * static_cast<float>(SignedNibble(HighNibble(b)));
+  }
+}
+
+void DecodeQ40(const std::byte* p, float* out) {
+  const float scale = Fp16ToFloat(Load<std::uint16_t>(p));
+  for (int i = 0; i < 16; ++i) {
+    out[i] = scale * static_cast<float>(LowNibble(p[2 + i]) - 8);
+    out[i + 16] = scale * static_cast<float>(HighNibble(p[2 + i]) - 8);
+  }
+}
+
+void DecodeQ41(const std::byte* p, float* out) {
+  const float scale = Fp16ToFloat(Load<std::uint16_t>(p));
+  const float minimum = Fp16ToFloat(Load<std::uint16_t>(p + 2));
+  for (int i = 0; i < 16; ++i) {
+    out[i] = scale * static_cast<float>(LowNibble(p[4 + i])) + minimum;
+    out[i + 16] = scale * static_cast<float>(HighNibble(p[4 + i])) + minimum;
+  }
+}
+
+void DecodeQ80(const std::byte* p, float* out) {
+  DecodeInt8(p + 2, kGgufBlock, Fp16ToFloat(Load<std::uint16_t>(p)), out);
+}
+
+void DecodeInt4Row(const WeightView& view, std::int64_t row, float* out) {
+  const std::byte* codes = view.codes.data() + row * view.cols / 2;
+  if (view.type.block == 0) {
+    DecodeInt4(codes, view.cols, Load<float>(view.scales.data() + 4 * row), out);
+    return;
+  }
+  const std::int64_t block = view.type.block;
+  const std::int64_t blocks = view.cols / block;
+  const std::byte* scales = view.scales.data() + 2 * row * blocks;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const float scale = Fp16ToFloat(Load<std::uint16_t>(scales + 2 * b));
+    DecodeInt4(codes + b * block / 2, block, scale, out + b * block);
+  }
+}
+
+template <std::size_t kBytes, typename Decode>
+void DecodeGroups(const WeightView& view, std::int64_t row, Decode decode, float* out) {
+  const std::int64_t groups = view.cols / kGgufBlock;
+  const std::byte* p = view.codes.data() + static_cast<std::size_t>(row * groups) * kBytes;
+  for (std::int64_t g = 0; g < groups; ++g)
+    decode(p + static_cast<std::size_t>(g) * kBytes, out + g * kGgufBlock);
+}
+
+void DecodeRow(const WeightView& view, std::int64_t row, float* out) {
+  const std::int64_t cols = view.cols;
+  const std::byte* codes = view.codes.data();
+  switch (view.type.coding) {
+    case Coding::kF32:
+      std::memcpy(out, codes + 4 * row * cols, static_cast<std::size_t>(4 * cols));
+      return;
+    case Coding::kF16:
+      return DecodeHalf(codes + 2 * row * cols, cols, out);
+    case Coding::kBf16:
+      return DecodeBf16(codes + 2 * row * cols, cols, out);
+    case Coding::kInt8:
+      return DecodeInt8(codes + row * cols, cols, Load<float>(view.scales.data() + 4 * row), out);
+    case Coding::kInt4:
+      return DecodeInt4Row(view, row, out);
+    case Coding::kGgufQ4_0:
+      return DecodeGroups<kQ40Bytes>(view, row, DecodeQ40, out);
+    case Coding::kGgufQ4_1:
+      return DecodeGroups<kQ41Bytes>(view, row, DecodeQ41, out);
+    case Coding::kGgufQ8_0:
+      return DecodeGroups<kQ80Bytes>(view, row, DecodeQ80, out);
+  }
+}
+
+// The number of codes' bytes, or nothing if it does not fit. Groups divide cols.
+std::optional<std::uint64_t> CodesBytesChecked(WeightType type, std::int64_t rows,
+                                               std::int64_t cols) {
+  const CodingFacts& facts = Facts(type.coding);
+  const auto groups = MulChecked(static_cast<std::uint64_t>(rows),
+                                 static_cast<std::uint64_t>(cols / facts.group_values));
+  if (!groups) return std::nullopt;
+  return MulChecked(*groups, static_cast<std::uint64_t>(facts.group_bytes));
+}
+
+Status CheckFiniteScales(const WeightView& view) {
+  const std::size_t size = view.type.block == 0 ? 4 : 2;
+  for (std::size_t i = 0; i < view.scales.size() / size; ++i) {
+    const std::byte* p = view.scales.data() + i * size;
+    const float scale = size == 4 ? Load<float>(p) : Fp16ToFloat(Load<std::uint16_t>(p));
+    if (!std::isfinite(scale)) {
+      return Status(Code::kDataLoss, StrCat("scale ", i, " is not a finite number"));
+    }
+  }
+  return {};
+}
+
+// codes[i] = rint(x[i] / scale) within +-limit. Clamping first is the same, since the limit is an
+// integer, and adding 1.5 * 2^23 then leaves no room for a fraction: the hardware rounds half to
+// even.
+void EncodeValues(const float* x, std::size_t n, float scale, float limit, std::int8_t* codes) {
+  constexpr float kRounder = 12582912.0f;
+  for (std::size_t i = 0; i < n; ++i) {
+    float v = x[i] / scale;
+    v = v > -limit ? v : -limit;
+    v = v < limit ? v : limit;
+    codes[i] = static_cast<std::int8_t>(static_cast<int>((v + kRounder) - kRounder));
+  }
+}
+
+// n is even.
+void EncodeInt4(const float* x, std::size_t n, float scale, std::byte* codes) {
+  std::array<std::int8_t, 128> chunk{};
+  for (std::size_t begin = 0; begin < n; begin += chunk.size()) {
+    const std::size_t count = std::min(chunk.size(), n - begin);
+    EncodeValues(x + begin, count, scale, 7.0f, chunk.data());
+    std::byte* out = codes + begin / 2;
+    for (std::size_t i = 0; i < count / 2; ++i) {
+      out[i] = static_cast<std::byte>((chunk[2 * i] & 15) | ((chunk[2 * i + 1] & 15) << 4));
+    }
+  }
+}
+
+}  // namespace
+
+const CodingFacts& Facts(Coding coding) {
+  const auto i = static_cast<std::size_t>(coding);
+  HONE_CHECK(i < std::size(kFacts));
+  return kFacts[i];
+}
+
+std::string TypeName(WeightType type) {
+  const char* name = Facts(type.coding).name;
+  return type.block == 0 ? std::string(name) : StrCat(name, "_block", type.block);
+}
+
+std::uint64_t CodesBytes(WeightType type, std::int64_t rows, std::int64_t cols) {
+  const auto bytes = CodesBytesChecked(type, rows, cols);
+  HONE_CHECK(bytes.has_value());
+  return *bytes;
+}
+
+std::uint64_t ScalesBytes(WeightType type, std::int64_t rows, std::int64_t cols) {
+  const CodingFacts& facts = Facts(type.coding);
+  if (facts.is_float || facts.interleaved_scale) return 0;
+  const auto r = static_cast<std::uint64_t>(rows);
+  if (type.block == 0) return r * 4;
+  return r * static_cast<std::uint64_t>(cols / type.block) * 2;
+}
+
+Status CheckShape(WeightType type, std::int64_t rows, std::int64_t cols) {
+  const CodingFacts& facts = Facts(type.coding);
+  if (rows <= 0 || cols <= 0) {
+    return Status(Code::kUnsupported,
+                  StrCat("shape [", rows, ", ", cols, "]: both numbers must be at least 1"));
+  }
+  if (type.block != 0 && (type.coding != Coding::kInt4 || type.block < 0 || type.block % 32 != 0)) {
+    return Status(Code::kUnsupported, StrCat(facts.name, " in blocks of ", type.block,
+                                             ": only int4 has blocks, of a multiple of 32 values"));
+  }
+  if (cols % facts.group_values != 0) {
+    return Status(Code::kUnsupported, StrCat(cols, " columns: ", TypeName(type),
+                                             " needs a multiple of ", facts.group_values));
+  }
+  if (type.block != 0 && cols % type.block != 0) {
+    return Status(Code::kUnsupported,
+                  StrCat(cols, " columns: the block of ", type.block, " does not divide them"));
+  }
+  // Decoded to float32, it must still be addressable.
+  const auto values =
+      MulChecked(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols));
+  const auto limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / 8;
+  if (!values || *values > limit) {
+    return Status(Code::kUnsupported, StrCat("shape [", rows, ", ", cols, "]: too large"));
+  }
+  return {};
+}
+
+Status CheckView(const WeightView& view) {
+  HONE_TRY(CheckShape(view.type, view.rows, view.cols));
+  const std::uint64_t codes = CodesBytes(view.type, view.rows, view.cols);
+  if (view.codes.size() != codes) {
+    return Status(Code::kDataLoss,
+                  StrCat("has ", view.codes.size(), " bytes, but ", TypeName(view.type), " [",
+                         view.rows, ", ", view.cols, "] needs ", codes));
+  }
+  const std::uint64_t scales = ScalesBytes(view.type, view.rows, view.cols);
+  if (view.scales.size() != scales) {
+    return Status(Code::kDataLoss,
+                  StrCat("has ", view.scales.size(), " bytes of scales, but ", TypeName(view.type),
+                         " [", view.rows, ", ", view.cols, "] needs ", scales));
+  }
+  return CheckFiniteScales(view);
+}
+
+void DecodeRows(const WeightView& view, std::int64_t row_begin, std::int64_t num_rows, float* out) {
+  HONE_DCHECK(row_begin >= 0 && num_rows >= 0 && row_begin + num_rows <= view.rows);
+  for (std::int64_t r = 0; r < num_rows; ++r) DecodeRow(view, row_begin + r, out + r * view.cols);
+}
+
+void EncodeRowInt(WeightType type, std::span<const float> x, std::span<const float> scales,
+                  std::byte* codes) {
+  const std::size_t block = type.block == 0 ? x.size() : static_cast<std::size_t>(type.block);
+  HONE_DCHECK(scales.size() * block == x.size());
+  HONE_CHECK(type.coding == Coding::kInt8 || type.coding == Coding::kInt4);
+  for (std::size_t b = 0; b < scales.size(); ++b) {
+    const float* values = x.data() + b * block;
+    if (type.coding == Coding::kInt8) {
+      auto* out = reinterpret_cast<std::int8_t*>(codes + b * block);
+      EncodeValues(values, block, scales[b], 127.0f, out);
+    } else {
+      EncodeInt4(values, block, scales[b], codes + b * block / 2);
+    }
+  }
+}
+
+}  // namespace hone::codec

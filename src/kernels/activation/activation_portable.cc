@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/activation/activation.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/target.h"
+
+#include "kernels/simd/vec16_portable.h"
+// After the Vec16 that they use.
+#include "kernels/simd/exp.h"
+#include "kernels/activation/activation_body.h"
+
+namespace hone::kernels::activation {
+
+void silu_mul_f32__portable(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
+  SiluMulValues(gate, up, n, y);
+}
+void add_f32__portable(float* x, const float* y, std::int64_t n) noexcept { AddValues(x, y, n); }
+void exp_f32__portable(const float* x, std::int64_t n, float* y) noexcept { ExpValues(x, n, y); }
+
+}  // namespace hone::kernels::activation
+

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm_f32/gemm_f32.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <immintrin.h>
+
+#include "kernels/target.h"
+
+HONE_TARGET_BEGIN(avx2)
+#include "kernels/simd/vec16_avx2.h"
+// After the Vec16 that it uses.
+#include "kernels/gemm_f32/gemm_f32_body.h"
+
+namespace hone::kernels::gemm_f32 {
+
+void gemm_f32_f32_f32__3x16c1__avx2(const Args& args) noexcept {
+  GemmPanels<WeightKind::kF32>(args);
+}
+void gemm_f32_f16_f32__3x16c1__avx2(const Args& args) noexcept {
+  GemmPanels<WeightKind::kF16>(args);
+}
+void gemm_f32_bf16_f32__3x16c1__avx2(const Args& args) noexcept {
+  GemmPanels<WeightKind::kBf16>(args);
+}
+
+}  // namespace hone::kernels::gemm_f32
+
+HONE_TARGET_END
+

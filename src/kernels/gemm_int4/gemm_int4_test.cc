@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm_int4/gemm_int4.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/float16.h"
+#include "kernels/int_gemm_test_util.h"
+
+namespace hone::kernels::gemm_int4 {
+namespace {
+
+struct Matrix {
+  Matrix(std::int64_t n, std::int64_t k, std::int64_t block, std::uint32_t seed)
+      : codes(RandomBytes(n * k / 2, seed)) {
+    const std::int64_t count = block == 0 ? n : n * (k / block);
+    std::int64_t i = 0;
+    for (const float s : RandomFloats(count, seed + 1)) {
+      // Zero, the smallest and a large scale among them.
+      const float scale = i % 7 == 3 ? 0.0f : i % 7 == 5 ? 0x1p-24f : i % 7 == 6 ? 1000.0f : s;
+      const std::uint16_t half = FloatToFp16(scale);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+      if (block == 0) bytes = reinterpret_cast<const std::byte*>(&s);
+      scales.insert(scales.end(), bytes, bytes + (block == 0 ? 4 : 2));
+      magnitude = std::max(magnitude, std::fabs(block == 0 ? s : scale));
+      ++i;
+    }
+  }
+  std::vector<std::byte> Pack(std::int64_t n, std::int64_t k, std::int64_t block) const {
+    const std::int64_t bytes = PanelBytes(k, block);
+    std::vector<std::byte> panels(static_cast<std::size_t>(NumPanels(n) * bytes));
+    const std::int64_t scale_bytes = block == 0 ? 4 : k / block * 2;
+    for (std::int64_t row = 0; row < n; row += kPanelRows) {
+      PackPanel(codes.data() + row * k / 2, scales.data() + row * scale_bytes,
+                std::min(kPanelRows, n - row), k, block,
+                panels.data() + row / kPanelRows * bytes);
+    }
+    return panels;
+  }
+  std::vector<std::byte> codes, scales;
+  float magnitude = 0;  // the largest scale
+};
+
+// sx (sum |sw w q| + |z| sum |sw w|) of one output.
+double Magnitude(const Matrix& w, const IntGemmArgs& a, std::int64_t i, std::int64_t r) {
+  const std::int64_t block = a.block == 0 ? a.k : a.block;
+  double total = 0;
+  for (std::int64_t j = 0; j < a.k; ++j) {
+    const auto byte = static_cast<unsigned>(w.codes[static_cast<std::size_t>((r * a.k + j) / 2)]);
+    const int code = static_cast<int>((j % 2 == 0 ? byte & 15U : byte >> 4) ^ 8U) - 8;
+    const std::size_t at = static_cast<std::size_t>(r * (a.k / block) + j / block);
+    float scale;
+    if (a.block == 0) {
+      std::memcpy(&scale, w.scales.data() + at * 4, 4);
+    } else {
+      std::uint16_t half;
+      std::memcpy(&half, w.scales.data() + at * 2, 2);
+      scale = Fp16ToFloat(half);
+    }
+    total += std::fabs(static_cast<double>(scale) * code) *
+             (std::abs(int{a.x[i * a.x_stride + j]}) + std::abs(a.x_zero[i]));
+  }
+  return total * a.x_scale[i];
+}
+
+void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
+             std::int64_t block, bool with_bias) {
+  const Matrix w(n, k, block, static_cast<std::uint32_t>(k + block));
+  const std::vector<std::byte> panels = w.Pack(n, k, block);
+  IntRows rows(m, k, 11);
+  const std::vector<float> bias = RandomFloats(n, 12);
+  std::vector<float> y(static_cast<std::size_t>(m * n + 1), -7.0f), want = y;
+  IntGemmArgs args = rows.args;
+  args.w = panels.data();
+  args.panel_bytes = PanelBytes(k, block);
+  args.block = block;
+  args.bias = with_bias ? bias.data() : nullptr;
+  args.n = n;
+  args.y_stride = n;
+  args.y = want.data();
+  Reference(args, w.codes.data(), w.scales.data());
+  args.y = y.data();
+  kernel.fn(args);
+  for (std::int64_t i = 0; i < m * n; ++i) {
+    const double expected = want[static_cast<std::size_t>(i)];
+    const double limit = kernel.tolerance * Magnitude(w, args, i / n, i % n) +
+                         2.4e-7 * std::fabs(expected) + 1e-7;
+    ASSERT_NEAR(y[static_cast<std::size_t>(i)], expected, limit)
+        << kernel.name << " m " << m << " n " << n << " k " << k << " block " << block << " at "
+        << i;
+  }
+  ASSERT_EQ(y.back(), -7.0f) << kernel.name << " wrote past the end";
+}
+
+TEST(GemmInt4, EqualsTheTwinWithBlockScales) {
+  for (const Kernel& kernel : Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    for (const std::int64_t block : {32, 64, 96, 128, 256}) {
+      for (const std::int64_t blocks : {1, 2, 3}) {
+        for (const std::int64_t m : {1, 3, 4, 5, 12, 13}) {
+          Compare(kernel, m, 17, block * blocks, block, m % 2 == 0);
+        }
+      }
+    }
+    for (const std::int64_t m : {2, 6, 7, 8, 9, 10, 11, 29}) Compare(kernel, m, 16, 64, 32, true);
+    for (const std::int64_t n : {1, 15, 16, 17, 37}) Compare(kernel, 5, n, 96, 32, true);
+    Compare(kernel, 2, 5, 4096, 32, false);
+  }
+}
+
+TEST(GemmInt4, EqualsTheTwinWithRowScales) {
+  for (const Kernel& kernel : Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 11, 12, 13, 29}) {
+      for (const std::int64_t k : {2, 6, 8, 10, 30, 32, 34, 64, 194}) {
+        Compare(kernel, m, 17, k, 0, m % 2 == 0);
+      }
+    }
+    for (const std::int64_t n : {1, 15, 16, 37}) Compare(kernel, 5, n, 34, 0, true);
+    Compare(kernel, 1, 3, kMaxDepth, 0, false);
+  }
+}
+
+TEST(GemmInt4, ARowDoesNotDependOnItsNeighbours) {
+  const std::int64_t m = 14, n = 33, k = 256;
+  for (const std::int64_t block : {0, 32, 128}) {
+    const Matrix w(n, k, block, 3);
+    const std::vector<std::byte> panels = w.Pack(n, k, block);
+    for (const Kernel& kernel : Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      IntRows rows(m, k, 5);
+      std::vector<float> together(static_cast<std::size_t>(m * n)), alone = together;
+      IntGemmArgs args = rows.args;
+      args.w = panels.data();
+      args.panel_bytes = PanelBytes(k, block);
+      args.block = block;
+      args.n = args.y_stride = n;
+      args.y = together.data();
+      kernel.fn(args);
+      args.m = 1;
+      for (std::int64_t i = 0; i < m; ++i) {
+        args.x = rows.args.x + i * args.x_stride;
+        args.x_scale = rows.args.x_scale + i;
+        args.x_zero = rows.args.x_zero + i;
+        args.x_sum = rows.args.x_sum + i;
+        args.x_block_sums = rows.args.x_block_sums + i * args.sums_stride;
+        args.y = alone.data() + i * n;
+        kernel.fn(args);
+      }
+      EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)), 0)
+          << kernel.name << " block " << block;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hone::kernels::gemm_int4

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Activations for the tests of the integer matrix kernels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/int_gemm.h"
+#include "kernels/quantize_row/quantize_row.h"
+#include "kernels/test_util.h"
+
+namespace hone::kernels {
+
+// m rows of k seeded codes over the whole range, with scales and zero points of their own.
+struct IntRows {
+  IntRows(std::int64_t m, std::int64_t k, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    const std::int64_t stride = (k + 63) / 64 * 64;
+    q.assign(static_cast<std::size_t>(m * stride), 0);
+    block_sums.assign(static_cast<std::size_t>(m * stride / kSumBlock), 0);
+    for (std::int64_t i = 0; i < m; ++i) {
+      std::int32_t sum = 0;
+      for (std::int64_t j = 0; j < k; ++j) {
+        // The ends often, so that saturation would show.
+        const auto r = random();
+        const int code = r % 4 == 0 ? -128 : r % 4 == 1 ? 127 : static_cast<int>(r / 4 % 256) - 128;
+        q[static_cast<std::size_t>(i * stride + j)] = static_cast<std::int8_t>(code);
+        block_sums[static_cast<std::size_t>((i * stride + j) / kSumBlock)] += code;
+        sum += code;
+      }
+      sums.push_back(sum);
+      scale.push_back(0.001f * static_cast<float>(1 + random() % 50));
+      zero.push_back(static_cast<std::int32_t>(random() % 256) - 128);
+    }
+    args.x = q.data();
+    args.x_stride = stride;
+    args.x_scale = scale.data();
+    args.x_zero = zero.data();
+    args.x_sum = sums.data();
+    args.x_block_sums = block_sums.data();
+    args.sums_stride = stride / kSumBlock;
+    args.m = m;
+    args.k = k;
+  }
+  std::vector<std::int8_t> q;
+  std::vector<std::int32_t> block_sums, zero, sums;
+  std::vector<float> scale;
+  IntGemmArgs args;
+};
+
+}  // namespace hone::kernels

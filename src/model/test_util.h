@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of this module share: golden files, and folders that vanish.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "formats/npy.h"
+
+namespace hone::model {
+
+inline std::string GoldenPath(const std::string& name) {
+  return std::string(HONE_SHARED_DATA) + "/golden/" + name;
+}
+
+inline std::string ReadText(const std::string& path) {
+  auto text = ReadFile(path);
+  EXPECT_TRUE(text.ok()) << text.message();
+  return text.ok() ? *std::move(text) : std::string();
+}
+
+inline Json ReadJson(const std::string& path) {
+  auto json = ParseJson(ReadText(path));
+  EXPECT_TRUE(json.ok()) << path << ": " << json.message();
+  return json.ok() ? *std::move(json) : Json();
+}
+
+inline formats::NpyArray ReadNpy(const std::string& path) {
+  auto array = formats::ParseNpy(AsBytes(ReadText(path)));
+  EXPECT_TRUE(array.ok()) << path << ": " << array.message();
+  return array.ok() ? *std::move(array) : formats::NpyArray();
+}
+
+inline std::vector<std::int32_t> ReadIds(const Json& json) {
+  std::vector<std::int32_t> out;
+  for (const Json& id : json.AsArray()) out.push_back(static_cast<std::int32_t>(id.AsInt()));
+  return out;
+}
+
+// A folder that is removed with the object.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string path = (std::filesystem::temp_directory_path() / "hone_model_XXXXXX").string();
+    EXPECT_NE(mkdtemp(path.data()), nullptr);
+    path_ = path;
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  void Write(const std::string& name, std::string_view text) const {
+    const Status status = WriteFileAtomic(File(name), AsBytes(text));
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  void CopyFrom(const std::string& folder) const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::filesystem::copy_file(entry.path(), File(entry.path().filename().string()));
+      std::filesystem::permissions(File(entry.path().filename().string()),
+                                   std::filesystem::perms::owner_write,
+                                   std::filesystem::perm_options::add);
+    }
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace hone::model

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/quantize.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "base/check.h"
+#include "base/float16.h"
+
+namespace hone::quant {
+namespace {
+
+using codec::Coding;
+
+// An all-zero row gets the scale that a row with this maximum would get.
+constexpr float kSmallestChannelBound = 1e-9f;
+constexpr float kSmallestBlockScale = 0x1p-14f;  // the smallest normal fp16
+constexpr float kLargestBlockScale = 65280.0f;   // the largest bf16 that fp16 holds
+constexpr int kOctavSteps = 10;
+
+float MaxCode(Coding coding) { return coding == Coding::kInt8 ? 127.0f : 7.0f; }
+
+float MaxAbs(std::span<const float> x) {
+  // Magnitudes order as their bits do, and integers vectorize without leave to reorder floats.
+  std::int32_t max = 0;
+  for (float v : x) max = std::max(max, std::bit_cast<std::int32_t>(v) & 0x7fffffff);
+  return std::bit_cast<float>(max);
+}
+
+struct Tail {
+  float sum = 0.0f;    // of |x| for |x| >= bound
+  float count = 0.0f;  // how many; exact up to 2^24
+};
+
+// Eight running sums, added up in a fixed order: the result does not depend on the compiler's
+// choice of vectors.
+Tail SumTail(std::span<const float> x, float bound) {
+  constexpr std::size_t kLanes = 8;
+  std::array<float, kLanes> sum{};
+  std::array<float, kLanes> count{};
+  const std::size_t whole = x.size() / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t l = 0; l < kLanes; ++l) {
+      const float v = std::fabs(x[i + l]);
+      sum[l] += v >= bound ? v : 0.0f;
+      count[l] += v >= bound ? 1.0f : 0.0f;
+    }
+  }
+  Tail tail;
+  for (std::size_t l = 0; l < kLanes; ++l) {
+    tail.sum += sum[l];
+    tail.count += count[l];
+  }
+  for (std::size_t i = whole; i < x.size(); ++i) {
+    const float v = std::fabs(x[i]);
+    tail.sum += v >= bound ? v : 0.0f;
+    tail.count += v >= bound ? 1.0f : 0.0f;
+  }
+  return tail;
+}
+
+// The clip that minimizes the expected squared error of a uniform quantizer: equation (6) of
+// "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware Training"
+// (arXiv 2206.06501), a fixed-point iteration from 1. It stops early only where every later step
+// would give the same value, so that a row's scales do not depend on its neighbours.
+float OctavClip(std::span<const float> x, int bits) {
+  const float rounding = std::ldexp(1.0f, -2 * bits) / 3.0f;
+  const float base = rounding * static_cast<float>(x.size());
+  float clip = 1.0f;
+  for (int step = 0; step < kOctavSteps; ++step) {
+    const Tail tail = SumTail(x, clip);
+    const float next = tail.sum / (tail.count * (1.0f - rounding) + base);
+    if (next == clip) break;
+    clip = next;
+  }
+  return clip;
+}
+
+float ChooseScale(const Scheme& scheme, std::span<const float> x) {
+  float bound = MaxAbs(x);
+  if (scheme.algorithm == Algorithm::kOctav) {
+    bound = std::min(bound, OctavClip(x, codec::Facts(scheme.type.coding).bits));
+  }
+  const float max_code = MaxCode(scheme.type.coding);
+  if (scheme.type.block == 0) return std::max(bound, kSmallestChannelBound) / max_code;
+  const float rounded = Bf16ToFloat(FloatToBf16(bound / max_code));
+  const float stored =
+      Fp16ToFloat(FloatToFp16(std::clamp(rounded, kSmallestBlockScale, kLargestBlockScale)));
+  HONE_DCHECK(std::isnormal(stored));
+  return stored;
+}
+
+// As ChooseScales, into out.
+void FillScales(const Scheme& scheme, std::span<const float> row, std::span<float> out) {
+  const std::size_t block = row.size() / out.size();
+  for (std::size_t b = 0; b < out.size(); ++b) {
+    out[b] = ChooseScale(scheme, row.subspan(b * block, block));
+  }
+}
+
+std::size_t ScalesPerRow(const codec::WeightType& type, std::size_t cols) {
+  return type.block == 0 ? 1 : cols / static_cast<std::size_t>(type.block);
+}
+
+void StoreScales(std::span<const float> scales, bool as_half, std::byte* out) {
+  if (!as_half) {
+    std::memcpy(out, scales.data(), scales.size_bytes());
+    return;
+  }
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    const std::uint16_t half = FloatToFp16(scales[i]);
+    std::memcpy(out + 2 * i, &half, 2);
+  }
+}
+
+bool IsFinite(float v) { return (std::bit_cast<std::uint32_t>(v) & 0x7f800000U) != 0x7f800000U; }
+
+struct NonFinite {
+  std::int64_t count = 0;
+  std::int64_t first = 0;
+};
+
+NonFinite FindNonFinite(std::span<const float> row) {
+  std::int64_t count = 0;
+  for (float v : row) count += IsFinite(v) ? 0 : 1;
+  if (count == 0) return {};
+  const auto first = std::find_if_not(row.begin(), row.end(), IsFinite);
+  return {count, first - row.begin()};
+}
+
+// Makes a row quantizable: NaN becomes 0, an infinity the largest finite magnitude of the row.
+void ReplaceNonFinite(std::span<float> row) {
+  float max = 0.0f;
+  for (float v : row) max = IsFinite(v) ? std::max(max, std::fabs(v)) : max;
+  for (float& v : row) {
+    if (!IsFinite(v)) v = std::isnan(v) ? 0.0f : std::copysign(max, v);
+  }
+}
+
+// Quantizes rows of one weight into its buffer; Rows may run in several threads at once.
+class Worker {
+ public:
+  Worker(const model::Weight& weight, const Scheme& scheme, codec::WeightBuffer* out)
+      : weight_(weight),
+        scheme_(scheme),
+        out_(out),
+        cols_(static_cast<std::size_t>(out->cols)),
+        row_bytes_(out->codes.size() / static_cast<std::size_t>(out->rows)),
+        row_scales_(ScalesPerRow(scheme.type, cols_)) {}
+
+  void Rows(std::int64_t begin, std::int64_t end) {
+    std::vector<float> row(cols_);
+    std::vector<float> scales(row_scales_);
+    NonFinite found;
+    for (std::int64_t r = begin; r < end; ++r) {
+      model::ReadRows(weight_, r, 1, row.data());
+      const NonFinite in_row = FindNonFinite(row);
+      if (in_row.count != 0) {
+        if (found.count == 0) found.first = r * out_->cols + in_row.first;
+        found.count += in_row.count;
+      }
+      Encode(static_cast<std::size_t>(r), row, in_row.count != 0, scales);
+    }
+    if (found.count == 0) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (total_.count == 0 || found.first < total_.first) total_.first = found.first;
+    total_.count += found.count;
+  }
+
+  const NonFinite& non_finite() const { return total_; }
+
+ private:
+  void Encode(std::size_t r, std::span<float> row, bool non_finite, std::span<float> scales) {
+    std::byte* codes = out_->codes.data() + r * row_bytes_;
+    if (scheme_.type.coding == Coding::kF32) {
+      std::memcpy(codes, row.data(), row.size_bytes());
+      return;
+    }
+    if (non_finite) ReplaceNonFinite(row);
+    FillScales(scheme_, row, scales);
+    codec::EncodeRowInt(scheme_.type, row, scales, codes);
+    const bool as_half = scheme_.type.block != 0;
+    const std::size_t scale_bytes = row_scales_ * (as_half ? 2 : 4);
+    StoreScales(scales, as_half, out_->scales.data() + r * scale_bytes);
+  }
+
+  const model::Weight& weight_;
+  const Scheme& scheme_;
+  codec::WeightBuffer* out_;
+  std::size_t cols_;
+  std::size_t row_bytes_;
+  std::size_t row_scales_;
+  std::mutex mutex_;
+  NonFinite total_;
+};
+
+Status CheckScheme(const Scheme& scheme) {
+  const codec::WeightType& type = scheme.type;
+  const bool known =
+      (type.coding == Coding::kF32 && type.block == 0) ||
+      (type.coding == Coding::kInt8 && type.block == 0) ||
+      (type.coding == Coding::kInt4 && (type.block == 32 || type.block == 64 || type.block == 128));
+  if (known) return {};
+  return Status(Code::kUnsupported,
+                StrCat("cannot quantize to ", codec::TypeName(type),
+                       ", only to f32, int8, and int4 in blocks of 32, 64 or 128"));
+}
+
+}  // namespace
+
+std::string SchemeName(const Scheme& scheme) {
+  const std::string type = codec::TypeName(scheme.type);
+  if (scheme.type.coding == Coding::kF32) return type;
+  return type + (scheme.algorithm == Algorithm::kOctav ? " octav" : " min-max");
+}
+
+std::vector<float> ChooseScales(const Scheme& scheme, std::span<const float> row) {
+  HONE_CHECK(scheme.type.coding == Coding::kInt8 || scheme.type.coding == Coding::kInt4);
+  std::vector<float> scales(ScalesPerRow(scheme.type, row.size()));
+  FillScales(scheme, row, scales);
+  return scales;
+}
+
+Result<codec::WeightBuffer> QuantizeWeight(const model::Weight& weight, const Scheme& scheme,
+                                           ThreadPool& pool, bool allow_nonfinite) {
+  if (auto status = CheckScheme(scheme); !status.ok()) {
+    return std::move(status).Context(weight.name);
+  }
+  const std::int64_t rows = weight.view.rows;
+  const std::int64_t cols = weight.view.cols;
+  if (auto status = codec::CheckShape(scheme.type, rows, cols); !status.ok()) {
+    return std::move(status).Context(weight.name);
+  }
+  codec::WeightBuffer out{scheme.type, rows, cols, {}, {}};
+  out.codes.resize(codec::CodesBytes(scheme.type, rows, cols));
+  out.scales.resize(codec::ScalesBytes(scheme.type, rows, cols));
+
+  Worker worker(weight, scheme, &out);
+  constexpr std::int64_t kValuesPerTask = 1 << 16;
+  const std::int64_t grain = std::max<std::int64_t>(1, kValuesPerTask / cols);
+  pool.For(rows, grain, [&](std::int64_t begin, std::int64_t end) { worker.Rows(begin, end); });
+
+  const NonFinite& bad = worker.non_finite();
+  if (bad.count != 0 && !allow_nonfinite) {
+    return Status(Code::kDataLoss,
+                  StrCat(weight.name, ": ", bad.count, bad.count == 1 ? " value is" : " values are",
+                         " NaN or Inf, the first at index ", bad.first, " (row ", bad.first / cols,
+                         ", column ", bad.first % cols,
+                         "); the checkpoint is damaged, or convert with --allow-nonfinite"));
+  }
+  return out;
+}
+
+}  // namespace hone::quant

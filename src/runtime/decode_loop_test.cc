@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/decode_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "runtime/text_stream.h"
+#include "runtime/tiny_model.h"
+
+namespace hone::runtime {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+const std::string kFamily = HONE_SHARED_DATA "/golden/families/llama-gqa8/hf";
+const Ids kPrompt = {0, 276, 529, 508, 262};
+// greedy_24 of that prompt; 643 is the fused stop token "!<|im_end|>\n".
+const Ids kGreedy = {279, 337, 522, 180, 643, 435, 327, 94,  193, 327, 94,  290,
+                     626, 345, 78,  534, 365, 166, 92,  435, 327, 55,  220, 580};
+
+std::unique_ptr<Engine> OpenFamily() {
+  auto engine = Engine::Open(kFamily, {.num_threads = 1});
+  EXPECT_TRUE(engine.ok()) << engine.message();
+  return *std::move(engine);
+}
+
+// The same model, with other rules about text.
+std::unique_ptr<Engine> OpenFamily(TextSetup text) {
+  auto model = LoadModel(kFamily, nullptr);
+  EXPECT_TRUE(model.ok()) << model.message();
+  auto engine =
+      Engine::FromModel(*std::move(model), std::move(text), {.num_threads = 1}, "llama-gqa8");
+  EXPECT_TRUE(engine.ok()) << engine.message();
+  return *std::move(engine);
+}
+
+TextSetup FamilyText() {
+  auto text = LoadText(kFamily, nullptr);
+  EXPECT_TRUE(text.ok()) << text.message();
+  return *std::move(text);
+}
+
+std::unique_ptr<Sequence> NewSequence(Engine& engine) {
+  auto sequence = engine.NewSequence();
+  EXPECT_TRUE(sequence.ok()) << sequence.message();
+  return *std::move(sequence);
+}
+
+Generation Answer(Engine& engine, Sequence& sequence, const Ids& prompt,
+                  const GenerateOptions& options) {
+  auto answer = Generate(engine, sequence, prompt, options);
+  EXPECT_TRUE(answer.ok()) << answer.message();
+  return answer.ok() ? *std::move(answer) : Generation{};
+}
+
+std::string DecodeIds(const TextSetup& text, const Ids& ids) {
+  auto decoded = text.tokenizer->Decode(ids, /*skip_special=*/true);
+  EXPECT_TRUE(decoded.ok()) << decoded.message();
+  return *std::move(decoded);
+}
+
+TEST(DecodeLoop, StopsAtAFusedStopTokenAndKeepsTheTextBeforeTheStop) {
+  const auto engine = OpenFamily();
+  const auto sequence = NewSequence(*engine);
+  std::string streamed;
+  GenerateOptions options;
+  options.on_text = [&](std::string_view text) { streamed += text; };
+  const Generation answer = Answer(*engine, *sequence, kPrompt, options);
+  EXPECT_EQ(answer.ids, Ids(kGreedy.begin(), kGreedy.begin() + 4));
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+  EXPECT_EQ(answer.text, DecodeIds(engine->text(), answer.ids) + "!");
+  EXPECT_EQ(streamed, answer.text);
+  EXPECT_EQ(answer.timings.prefill_tokens, 5);
+  EXPECT_EQ(answer.timings.decode_tokens, 4);
+  EXPECT_GT(answer.timings.first_token_seconds, 0);
+}
+
+TEST(DecodeLoop, StopsAtMaxTokensWithLength) {
+  TextSetup text = FamilyText();
+  text.stop_ids.clear();
+  const auto engine = OpenFamily(std::move(text));
+  const auto sequence = NewSequence(*engine);
+  Ids called;
+  GenerateOptions options;
+  options.max_tokens = 24;
+  options.on_token = [&](std::int32_t id) { called.push_back(id); };
+  const Generation answer = Answer(*engine, *sequence, kPrompt, options);
+  EXPECT_EQ(answer.ids, kGreedy);
+  EXPECT_EQ(called, kGreedy);
+  EXPECT_EQ(answer.finish, FinishReason::kLength);
+  EXPECT_EQ(answer.text, DecodeIds(engine->text(), kGreedy));
+  // The last token is not fed back.
+  EXPECT_EQ(sequence->size(), 5 + 23);
+}
+
+TEST(DecodeLoop, StopsAtAStopStringAcrossTokensAndNeverShowsItsBeginning) {
+  TextSetup text = FamilyText();
+  text.stop_ids.clear();
+  const std::string whole = DecodeIds(text, kGreedy);
+  // A stop string from the middle of the text that begins and ends inside tokens.
+  std::size_t at = 6;
+  while (at < whole.size() && (static_cast<unsigned char>(whole[at]) & 0xc0U) == 0x80U) ++at;
+  std::size_t end = at + 6;
+  while (end < whole.size() && (static_cast<unsigned char>(whole[end]) & 0xc0U) == 0x80U) ++end;
+  const std::string stop = whole.substr(at, end - at);
+  const auto engine = OpenFamily(std::move(text));
+  const auto sequence = NewSequence(*engine);
+  std::string streamed;
+  GenerateOptions options;
+  options.max_tokens = 24;
+  options.stop_strings = {"this never comes", stop};
+  options.on_text = [&](std::string_view part) { streamed += part; };
+  const Generation answer = Answer(*engine, *sequence, kPrompt, options);
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+  EXPECT_EQ(answer.text, whole.substr(0, whole.find(stop)));
+  EXPECT_EQ(streamed, answer.text);
+  EXPECT_LT(answer.ids.size(), kGreedy.size());
+}
+
+TEST(DecodeLoop, ReusesTheCommonPrefix) {
+  TextSetup text = FamilyText();
+  text.stop_ids.clear();
+  const auto engine = OpenFamily(std::move(text));
+  const auto sequence = NewSequence(*engine);
+  GenerateOptions options;
+  options.max_tokens = 6;
+  Answer(*engine, *sequence, kPrompt, options);
+  Ids longer = kPrompt;
+  longer.insert(longer.end(), kGreedy.begin(), kGreedy.begin() + 4);
+  options.max_tokens = 20;
+  Generation answer = Answer(*engine, *sequence, longer, options);
+  EXPECT_EQ(answer.timings.prefill_tokens, 1);  // its logits are needed
+  EXPECT_EQ(answer.ids, Ids(kGreedy.begin() + 4, kGreedy.end()));
+  // A changed token in the middle: everything after it is computed again.
+  Ids changed = longer;
+  changed[6] = 100;
+  answer = Answer(*engine, *sequence, changed, options);
+  EXPECT_EQ(answer.timings.prefill_tokens, 3);
+  const auto fresh = NewSequence(*engine);
+  EXPECT_EQ(answer.ids, Answer(*engine, *fresh, changed, options).ids);
+}
+
+TEST(DecodeLoop, EndsWithLengthWhereTheContextEnds) {
+  auto engine = Engine::FromModel(MakeTinyModel({.max_positions = 12}), {}, {.num_threads = 1}, "");
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  const auto sequence = NewSequence(**engine);
+  Generation answer = Answer(**engine, *sequence, Ids(5, 3), {});
+  EXPECT_EQ(answer.finish, FinishReason::kLength);
+  EXPECT_EQ(answer.ids.size(), 7U);
+  EXPECT_EQ(answer.text, "");  // no tokenizer
+  answer = Answer(**engine, *sequence, Ids(12, 3), {});
+  EXPECT_EQ(answer.finish, FinishReason::kLength);
+  EXPECT_TRUE(answer.ids.empty());
+}
+
+TEST(DecodeLoop, RefusesEmptyAndTooLongPrompts) {
+  auto engine = Engine::FromModel(MakeTinyModel({.max_positions = 12}), {}, {.num_threads = 1}, "");
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  const auto sequence = NewSequence(**engine);
+  EXPECT_EQ(Generate(**engine, *sequence, {}, {}).code(), Code::kInvalidArgument);
+  const auto too_long = Generate(**engine, *sequence, Ids(13, 3), {});
+  EXPECT_EQ(too_long.code(), Code::kInvalidArgument);
+  EXPECT_NE(too_long.message().find("13"), std::string::npos) << too_long.message();
+  EXPECT_NE(too_long.message().find("12"), std::string::npos) << too_long.message();
+}
+
+TEST(DecodeLoop, CancelEndsTheAnswerAtTheNextStep) {
+  TextSetup text = FamilyText();
+  text.stop_ids.clear();
+  const auto engine = OpenFamily(std::move(text));
+  const auto sequence = NewSequence(*engine);
+  std::atomic<bool> cancel{false};
+  GenerateOptions options;
+  options.cancel = &cancel;
+  int count = 0;
+  options.on_token = [&](std::int32_t) { cancel = ++count == 3; };
+  Generation answer = Answer(*engine, *sequence, kPrompt, options);
+  EXPECT_EQ(answer.finish, FinishReason::kCancelled);
+  EXPECT_EQ(answer.ids, Ids(kGreedy.begin(), kGreedy.begin() + 3));
+  // Cancelled before the prompt was run: an empty answer, not an error.
+  answer = Answer(*engine, *sequence, kPrompt, options);
+  EXPECT_EQ(answer.finish, FinishReason::kCancelled);
+  EXPECT_TRUE(answer.ids.empty());
+}
+
+TEST(DecodeLoop, SaysSoWhenNoTokenCanBeChosen) {
+  TextSetup text;
+  for (std::int32_t id = 0; id < 97; ++id) text.suppress_ids.push_back(id);
+  auto engine = Engine::FromModel(MakeTinyModel(), std::move(text), {.num_threads = 1}, "");
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  const auto sequence = NewSequence(**engine);
+  const auto answer = Generate(**engine, *sequence, Ids(3, 1), {});
+  EXPECT_EQ(answer.code(), Code::kDataLoss);
+}
+
+TEST(TextStream, HoldsBackOnlyWhatMayBeginAStopString) {
+  const TextSetup text = FamilyText();
+  auto ids = text.tokenizer->Encode("one two END three");
+  ASSERT_TRUE(ids.ok());
+  std::vector<std::string> parts;
+  TextStream stream(&*text.tokenizer, true, {"ENDING", ""},
+                    [&](std::string_view part) { parts.emplace_back(part); });
+  for (const std::int32_t id : *ids) {
+    auto stop = stream.Push(id);
+    ASSERT_TRUE(stop.ok()) << stop.message();
+    EXPECT_FALSE(*stop);
+    EXPECT_FALSE(stream.text().ends_with("E")) << stream.text();
+  }
+  ASSERT_TRUE(stream.Finish(" tail").ok());
+  EXPECT_EQ(stream.text(), "one two END three tail");
+  EXPECT_GT(parts.size(), 2U);
+}
+
+TEST(TextStream, FindsStopStringsThatSpellHiddenSpecialTokens) {
+  const TextSetup text = FamilyText();
+  auto ids = text.tokenizer->Encode("yes<|im_end|>\nmore");
+  ASSERT_TRUE(ids.ok());
+  TextStream stream(&*text.tokenizer, true, {"<|im_end|>\n"}, {});
+  bool stopped = false;
+  for (const std::int32_t id : *ids) {
+    auto stop = stream.Push(id);
+    ASSERT_TRUE(stop.ok()) << stop.message();
+    stopped = *stop;
+    if (stopped) break;
+  }
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(stream.text(), "yes");
+}
+
+TEST(TextStream, NeverSplitsACharacter) {
+  const TextSetup text = FamilyText();
+  const std::string want = "a\xe2\x82\xac\xf0\x9f\x98\x80z";
+  auto ids = text.tokenizer->Encode(want);
+  ASSERT_TRUE(ids.ok());
+  ASSERT_GT(ids->size(), 4U);  // the euro sign and the emoji are several tokens
+  std::string got;
+  TextStream stream(&*text.tokenizer, true, {}, [&](std::string_view part) {
+    EXPECT_NE(static_cast<unsigned char>(part[0]) & 0xc0U, 0x80U);
+    got += part;
+  });
+  for (const std::int32_t id : *ids) ASSERT_TRUE(stream.Push(id).ok());
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(got, want);
+}
+
+}  // namespace
+}  // namespace hone::runtime

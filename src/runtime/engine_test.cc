@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/reference_forward.h"
+#include "runtime/forward.h"
+#include "runtime/tiny_model.h"
+
+namespace hone::runtime {
+namespace {
+
+std::vector<std::int32_t> Ids(std::size_t count, std::int32_t vocab = 97) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    ids.push_back(static_cast<std::int32_t>((i * 31 + i * i * 7 + 5) %
+                                            static_cast<std::size_t>(vocab)));
+  }
+  return ids;
+}
+
+std::unique_ptr<Engine> MakeEngine(const EngineOptions& options,
+                                   const TinyModelOptions& tiny = {}) {
+  auto engine = Engine::FromModel(MakeTinyModel(tiny), {}, options, "tiny");
+  EXPECT_TRUE(engine.ok()) << engine.message();
+  return *std::move(engine);
+}
+
+std::unique_ptr<Sequence> NewSequence(Engine& engine) {
+  auto sequence = engine.NewSequence();
+  EXPECT_TRUE(sequence.ok()) << sequence.message();
+  return *std::move(sequence);
+}
+
+// Logits of all ids, fed in pieces of the given size.
+std::vector<float> AllLogits(Engine& engine, const std::vector<std::int32_t>& ids,
+                             std::size_t piece) {
+  const auto sequence = NewSequence(engine);
+  std::vector<float> all;
+  for (std::size_t i = 0; i < ids.size(); i += piece) {
+    const auto part = std::span(ids).subspan(i, std::min(piece, ids.size() - i));
+    std::vector<float> logits;
+    const Status status = engine.Run(Step{{{sequence.get(), part, true}}}, &logits);
+    EXPECT_TRUE(status.ok()) << status.message();
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  return all;
+}
+
+TEST(Engine, AgreesWithTheReference) {
+  const auto ids = Ids(90);
+  for (const bool biases : {false, true}) {
+    const TinyModelOptions tiny{.biases = biases};
+    auto want = model::ReferenceLogits(MakeTinyModel(tiny), ids);
+    ASSERT_TRUE(want.ok()) << want.message();
+    const auto engine = MakeEngine({.num_threads = 2}, tiny);
+    EXPECT_EQ(engine->compute(), kernels::Compute::kF32);
+    EXPECT_EQ(engine->kv_type(), kernels::KvType::kF32);
+    const auto got = AllLogits(*engine, ids, ids.size());
+    ASSERT_EQ(got.size(), want->size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], (*want)[i], 2e-4) << i;
+  }
+}
+
+// Also across the chunk size and page borders.
+TEST(Engine, ResultsDoNotDependOnSplitsOrThreads) {
+  const auto ids = Ids(static_cast<std::size_t>(Forward::kChunkRows) + 70);
+  for (const auto compute : {ComputeChoice::kF32, ComputeChoice::kQ8}) {
+    for (const auto kv : {KvChoice::kF32, KvChoice::kF16}) {
+      const auto one = MakeEngine({.num_threads = 1, .compute = compute, .kv = kv});
+      const auto three = MakeEngine({.num_threads = 3, .compute = compute, .kv = kv});
+      const auto want = AllLogits(*one, ids, ids.size());
+      ASSERT_TRUE(std::all_of(want.begin(), want.end(), [](float v) { return std::isfinite(v); }));
+      EXPECT_EQ(AllLogits(*one, ids, 1), want);
+      EXPECT_EQ(AllLogits(*three, ids, 7), want);
+      EXPECT_EQ(AllLogits(*three, ids, ids.size()), want);
+    }
+  }
+}
+
+TEST(Engine, GivesTheLastRowOrNoneWhenOnlyThatIsAsked) {
+  const auto engine = MakeEngine({.num_threads = 1});
+  const auto ids = Ids(static_cast<std::size_t>(Forward::kChunkRows) + 3);
+  const auto all = AllLogits(*engine, ids, ids.size());
+  const auto sequence = NewSequence(*engine);
+  std::vector<float> last;
+  ASSERT_TRUE(engine->Run(Step{{{sequence.get(), ids, false}}}, &last).ok());
+  EXPECT_EQ(last, std::vector<float>(all.end() - 97, all.end()));
+  sequence->Truncate(10);
+  EXPECT_EQ(sequence->size(), 10);
+  ASSERT_TRUE(
+      engine->Run(Step{{{sequence.get(), std::span(ids).subspan(10, 5), false}}}, nullptr).ok());
+  ASSERT_TRUE(
+      engine->Run(Step{{{sequence.get(), std::span(ids).subspan(15), false}}}, &last).ok());
+  EXPECT_EQ(last, std::vector<float>(all.end() - 97, all.end()));
+}
+
+TEST(Engine, CancelLeavesTheSequenceAsItWas) {
+  const auto engine = MakeEngine({.num_threads = 1});
+  const auto ids = Ids(80);
+  const auto sequence = NewSequence(*engine);
+  std::vector<float> logits;
+  ASSERT_TRUE(engine->Run(Step{{{sequence.get(), std::span(ids).first(60), false}}}, &logits).ok());
+  const std::atomic<bool> cancel{true};
+  const Status status =
+      engine->Run(Step{{{sequence.get(), std::span(ids).subspan(60), false}}}, &logits, &cancel);
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_EQ(sequence->size(), 60);
+  std::vector<float> again;
+  ASSERT_TRUE(
+      engine->Run(Step{{{sequence.get(), std::span(ids).subspan(60), false}}}, &again).ok());
+  const auto all = AllLogits(*engine, ids, ids.size());
+  EXPECT_EQ(again, std::vector<float>(all.end() - 97, all.end()));
+}
+
+TEST(Engine, RefusesWrongIdsAndFullContextsWithBothNumbers) {
+  const auto engine = MakeEngine({.num_threads = 1}, {.max_positions = 20});
+  const auto sequence = NewSequence(*engine);
+  std::vector<float> logits;
+  const std::vector<std::int32_t> outside = {3, 97};
+  const Status id = engine->Run(Step{{{sequence.get(), outside, false}}}, &logits);
+  EXPECT_EQ(id.code(), Code::kInvalidArgument);
+  EXPECT_NE(id.message().find("97"), std::string::npos) << id.message();
+  const auto ids = Ids(15);
+  ASSERT_TRUE(engine->Run(Step{{{sequence.get(), ids, false}}}, &logits).ok());
+  const Status full =
+      engine->Run(Step{{{sequence.get(), std::span(ids).first(6), false}}}, &logits);
+  EXPECT_EQ(full.code(), Code::kInvalidArgument);
+  EXPECT_NE(full.message().find("21"), std::string::npos) << full.message();
+  EXPECT_NE(full.message().find("20"), std::string::npos) << full.message();
+  EXPECT_EQ(sequence->size(), 15);
+  EXPECT_TRUE(
+      engine->Run(Step{{{sequence.get(), std::span(ids).first(5), false}}}, &logits).ok());
+  EXPECT_EQ(engine->Run(Step{{{sequence.get(), {}, false}}}, &logits).code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(engine->Run(Step{}, &logits).code(), Code::kInvalidArgument);
+  const auto other = MakeEngine({.num_threads = 1});
+  EXPECT_EQ(other->Run(Step{{{sequence.get(), ids, false}}}, &logits).code(),
+            Code::kInvalidArgument);
+}
+
+TEST(Engine, NamesAPathThatIsNotThere) {
+  const auto engine = Engine::Open("/nonexistent/m.litertlm", {});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.code(), Code::kNotFound);
+  EXPECT_NE(engine.message().find("/nonexistent/m.litertlm"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::runtime

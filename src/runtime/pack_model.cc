@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "runtime/packed_model.h"
+
+namespace hone::runtime {
+namespace {
+
+class Packer {
+ public:
+  Packer(const model::DecoderModel& model, kernels::Compute compute, ThreadPool& pool,
+         const std::function<void(ByteSpan)>& release)
+      : model_(model), compute_(compute), pool_(pool), release_(release) {}
+
+  Result<PackedLinear> Linear(const model::Weight& weight, const model::Weight& bias) {
+    HONE_ASSIGN(kernels::Linear linear, Pack(weight));
+    PackedLinear packed{std::move(linear), {}};
+    if (bias.present()) packed.bias = model::ReadAll(bias);
+    return packed;
+  }
+
+  Result<PackedLayer> Layer(const model::LayerWeights& layer) {
+    HONE_ASSIGN(PackedLinear q, Linear(layer.q, layer.q_bias));
+    HONE_ASSIGN(PackedLinear k, Linear(layer.k, layer.k_bias));
+    HONE_ASSIGN(PackedLinear v, Linear(layer.v, layer.v_bias));
+    HONE_ASSIGN(PackedLinear o, Linear(layer.o, layer.o_bias));
+    HONE_ASSIGN(PackedLinear gate, Linear(layer.gate, layer.gate_bias));
+    HONE_ASSIGN(PackedLinear up, Linear(layer.up, layer.up_bias));
+    HONE_ASSIGN(PackedLinear down, Linear(layer.down, layer.down_bias));
+    return PackedLayer{.input_norm = model::ReadAll(layer.input_norm),
+                       .q = std::move(q),
+                       .k = std::move(k),
+                       .v = std::move(v),
+                       .o = std::move(o),
+                       .ffn_norm = model::ReadAll(layer.ffn_norm),
+                       .gate = std::move(gate),
+                       .up = std::move(up),
+                       .down = std::move(down)};
+  }
+
+ private:
+  Result<kernels::Linear> Pack(const model::Weight& weight) {
+    auto linear = weight.interleaved_head_dim > 0
+                      ? PackReordered(weight)
+                      : kernels::Linear::Pack(weight.view, compute_, pool_);
+    if (!linear.ok()) return std::move(linear).status().Context(weight.name);
+    const bool still_needed = weight.view.codes.data() == model_.embedding.view.codes.data();
+    if (release_ && !still_needed) {
+      release_(weight.view.codes);
+      release_(weight.view.scales);
+    }
+    return linear;
+  }
+
+  // Rows whose order differs from the role's are decoded in the right order first.
+  Result<kernels::Linear> PackReordered(const model::Weight& weight) {
+    const std::vector<float> rows = model::ReadAll(weight);
+    codec::WeightView view;
+    view.type = {codec::Coding::kF32, 0};
+    view.rows = weight.view.rows;
+    view.cols = weight.view.cols;
+    view.codes = std::as_bytes(std::span<const float>(rows));
+    return kernels::Linear::Pack(view, compute_, pool_);
+  }
+
+  const model::DecoderModel& model_;
+  kernels::Compute compute_;
+  ThreadPool& pool_;
+  const std::function<void(ByteSpan)>& release_;
+};
+
+}  // namespace
+
+Result<PackedModel> PackModel(const model::DecoderModel& model, kernels::Compute compute,
+                              ThreadPool& pool, const std::function<void(ByteSpan)>& release) {
+  Packer packer(model, compute, pool, release);
+  std::vector<PackedLayer> layers;
+  layers.reserve(model.layers.size());
+  for (const model::LayerWeights& weights : model.layers) {
+    HONE_ASSIGN(PackedLayer layer, packer.Layer(weights));
+    layers.push_back(std::move(layer));
+  }
+  const model::Weight& head = model.head.present() ? model.head : model.embedding;
+  HONE_ASSIGN(PackedLinear packed_head, packer.Linear(head, {}));
+  return PackedModel{.layers = std::move(layers),
+                     .final_norm = model::ReadAll(model.final_norm),
+                     .head = std::move(packed_head)};
+}
+
+}  // namespace hone::runtime
