@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "base/check.h"
@@ -35,17 +36,23 @@ class Folder {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Folder folder;
+  // What each file holds now: only a change is written.
+  static std::map<std::string, std::string> written;
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json",
                            "generation_config.json", "chat_template.jinja"}) {
     const std::string path = folder.path() + "/" + name;
     const auto end = rest.find('\0');
     if (end == std::string_view::npos) {
-      std::filesystem::remove(path);
+      if (written.erase(path) > 0) std::filesystem::remove(path);
       continue;
     }
-    std::ofstream(path, std::ios::binary) << rest.substr(0, end);
+    const std::string text(rest.substr(0, end));
     rest.remove_prefix(end + 1);
+    const auto [known, is_new] = written.emplace(path, text);
+    if (!is_new && known->second == text) continue;
+    known->second = text;
+    std::ofstream(path, std::ios::binary) << text;
   }
   const auto read = hone::formats::ReadHfFolder(folder.path());
   if (!read.ok()) {

@@ -67,17 +67,12 @@ def environment():
 
 
 def render(template, context):
-    """("expect", text), or ("error", text) where the words are the template's own or "*"."""
+    """("expect", text); ("error", words) from raise_exception; ("error", "*") for the rest."""
     try:
         return "expect", environment().from_string(template).render(**context)
-    except jinja2.exceptions.TemplateSyntaxError:
-        return "error", "*"
-    except jinja2.exceptions.UndefinedError:
-        return "error", "*"
-    except jinja2.exceptions.TemplateError as e:
-        return "error", str(e)
-    except Exception:  # what a filter or a method of Python raises
-        return "error", "*"
+    except Exception as e:  # also what a filter or a method of Python raises
+        own = type(e) is jinja2.exceptions.TemplateError  # pylint: disable=unidiomatic-typecheck
+        return "error", str(e) if own else "*"
 
 
 def template_of(golden, case):
@@ -105,6 +100,22 @@ def render_with(program, template, context):
     return ("expect", run.stdout.decode()) if run.returncode == 0 else ("error", run.stderr)
 
 
+def dump(golden):
+    """JSON with one case a line, so that a change shows as a change of that line."""
+    line = lambda value: json.dumps(value, ensure_ascii=False)
+    parts = []
+    for key, value in golden.items():
+        if isinstance(value, list):
+            rows = ",\n".join("  " + line(v) for v in value)
+            parts.append(f' "{key}": [\n{rows}\n ]')
+        elif isinstance(value, dict):
+            rows = ",\n".join(f"  {line(k)}: {line(v)}" for k, v in value.items())
+            parts.append(f' "{key}": {{\n{rows}\n }}')
+        else:
+            parts.append(f' "{key}": {line(value)}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def check(path, args):
     golden = json.loads(path.read_text(encoding="utf-8"))
     wrong = 0
@@ -125,8 +136,7 @@ def check(path, args):
                 wrong += 1
                 print(f"{label}:\n  hone   {ours!r}\n  jinja2 {kind, text!r}")
     if args.update:
-        text = json.dumps(golden, ensure_ascii=False, indent=1) + "\n"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(dump(golden), encoding="utf-8")
     print(f"{path.name}: {len(golden['cases'])} cases, {wrong} differences")
     return wrong
 

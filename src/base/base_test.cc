@@ -41,6 +41,13 @@ TEST(Json, RefusesDuplicateKeysDeepNestingAndTrailingText) {
   EXPECT_NE(ParseJson("{\n \"a\": ]").message().find("line 2"), std::string_view::npos);
 }
 
+TEST(Json, ErrorsStayShortForAHugeToken) {
+  const std::string text = "{\"a\": \"" + std::string(1 << 20, 'x') + "\x01\"}";
+  const auto json = ParseJson(text);
+  ASSERT_FALSE(json.ok());
+  EXPECT_LT(json.message().size(), 500U);
+}
+
 TEST(Float16, RoundTripsEveryHalf) {
   for (std::uint32_t h = 0; h < 65536; ++h) {
     const float f = Fp16ToFloat(static_cast<std::uint16_t>(h));

@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <string>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -19,14 +22,24 @@
 namespace hone {
 namespace {
 
+#if defined(__x86_64__)
+// Clang 16 has no HasF16c().
+bool HasF16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 bool HardwareSupports(CpuTarget target) {
   switch (target) {
     case CpuTarget::kPortable:
       return true;
 #if defined(__x86_64__)
     case CpuTarget::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("f16c");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c();
     case CpuTarget::kAvx512Vnni:
       return HardwareSupports(CpuTarget::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

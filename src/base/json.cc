@@ -51,6 +51,11 @@ class Builder {
 
  private:
   bool Fail(std::string what) {
+    constexpr std::size_t kMaxWords = 300;  // the parser quotes a whole token, however long
+    if (what.size() > kMaxWords) {
+      while (what.size() > kMaxWords || (what.back() & 0xc0) == 0x80) what.pop_back();
+      what += "...";
+    }
     if (error.empty()) error = std::move(what);
     return false;
   }

@@ -71,9 +71,8 @@ Result<BundleWriter::Finished> BundleWriter::Finish() {
   bridge::Sha256 whole;
   std::vector<std::byte> part(std::size_t{4} << 20);
   for (std::uint64_t offset = 0; offset < finished.bytes; offset += part.size()) {
-    const std::span<std::byte> room(
-        part.data(), static_cast<std::size_t>(
-                         std::min<std::uint64_t>(part.size(), finished.bytes - offset)));
+    const std::span<std::byte> room(part.data(), static_cast<std::size_t>(std::min<std::uint64_t>(
+                                                     part.size(), finished.bytes - offset)));
     HONE_TRY(file_->ReadAt(offset, room));
     whole.Update(room);
   }
@@ -85,7 +84,7 @@ Result<BundleWriter::Finished> BundleWriter::Finish() {
 std::string UuidFromDigest(const std::string& hex) {
   HONE_CHECK(hex.size() >= 32);
   std::string digits = hex.substr(0, 32);
-  digits[12] = '8';                                        // version 8
+  digits[12] = '8';                                          // version 8
   digits[16] = "89ab"[static_cast<unsigned>(hex[16]) & 3U];  // variant 10xx
   std::string uuid;
   for (std::size_t i = 0; i < digits.size(); ++i) {

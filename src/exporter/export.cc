@@ -36,8 +36,8 @@ Result<std::int64_t> ChooseContext(std::int64_t asked, const model::DecoderSpec&
   return asked;
 }
 
-Status AppendSection(BundleWriter& bundle, SectionType type,
-                     std::vector<litertlm::KeyValue> items, ByteSpan bytes) {
+Status AppendSection(BundleWriter& bundle, SectionType type, std::vector<litertlm::KeyValue> items,
+                     ByteSpan bytes) {
   HONE_TRY(bundle.Begin(type, std::move(items)));
   HONE_TRY(bundle.Append(bytes));
   bundle.End();
@@ -72,8 +72,8 @@ Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const Exp
   HONE_ASSIGN(build.prefill, graph::PrefillLadder(options.prefill, context));
   HONE_ASSIGN(const quant::Resolved schemes,
               quant::Resolve(options.recipe, model.spec, options.strict));
-  HONE_ASSIGN(const BundleText text, BuildBundleText(model.spec, checkpoint.text, context,
-                                                     options.template_compat));
+  HONE_ASSIGN(const BundleText text,
+              BuildBundleText(model.spec, checkpoint.text, context, options.template_compat));
   HONE_ASSIGN(const graph::Graph decoder, graph::BuildDecoder(model, schemes, build));
   HONE_ASSIGN(const graph::Graph embedder, graph::BuildEmbedder(model, schemes, build));
 
@@ -102,10 +102,9 @@ Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const Exp
 
   HONE_TRY(AppendSection(bundle, SectionType::kLlmMetadata, {},
                          AsBytes(litertlm::EncodeLlmMetadata(text.metadata))));
-  HONE_TRY(AppendSection(
-      bundle, SectionType::kExecutorMetadata, {},
-      AsBytes(litertlm::EncodeExecutorMetadata(
-          BuildExecutorMetadata(model.spec.num_layers, context)))));
+  HONE_TRY(AppendSection(bundle, SectionType::kExecutorMetadata, {},
+                         AsBytes(litertlm::EncodeExecutorMetadata(
+                             BuildExecutorMetadata(model.spec.num_layers, context)))));
   HONE_TRY(AppendSection(bundle, SectionType::kHfTokenizerZlib, {},
                          litertlm::DeflateTokenizer(checkpoint.text.tokenizer_json)));
   HONE_TRY(AppendModel(bundle, "tf_lite_prefill_decode", decoder_writer, pass));

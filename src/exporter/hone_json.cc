@@ -38,8 +38,8 @@ Json SchemesJson(const quant::Resolved& schemes) {
     }
     Json::Array list;
     for (const Run& run : runs) {
-      list.emplace_back(Json(
-          Json::Object{{"first", run.first}, {"last", run.last}, {"scheme", run.scheme}}));
+      list.emplace_back(
+          Json(Json::Object{{"first", run.first}, {"last", run.last}, {"scheme", run.scheme}}));
     }
     out.Set(model::RoleName(role), Json(std::move(list)));
   }

@@ -93,8 +93,8 @@ bool NeedsStartToken(const formats::TextFacts& text, const bridge::Tokenizer& to
   if (without.ok() && without->starts_with(text.bos_token)) return false;
   const auto with = RenderProbe(*chat_template, text, {});
   if (!with.ok()) {
-    warnings.push_back(StrCat("the chat template cannot render a plain conversation: ",
-                              with.message()));
+    warnings.push_back(
+        StrCat("the chat template cannot render a plain conversation: ", with.message()));
     return false;
   }
   return with->starts_with(text.bos_token);
@@ -129,8 +129,7 @@ litertlm::SamplerParameters Sampler(const formats::SamplingFacts& sampling,
   const double temperature = sampling.temperature.value_or(1.0);
   if (!sampling.do_sample || temperature <= 0) return out;
   const std::int64_t k = sampling.top_k.value_or(kDefaultTopK);
-  out.k = static_cast<std::int32_t>(
-      std::min<std::int64_t>(spec.vocab, k < 1 ? kUnlimitedTopK : k));
+  out.k = static_cast<std::int32_t>(std::min<std::int64_t>(spec.vocab, k < 1 ? kUnlimitedTopK : k));
   out.p = static_cast<float>(std::clamp(sampling.top_p.value_or(1.0), 0.0, 1.0));
   out.temperature = static_cast<float>(temperature);
   if (sampling.min_p.value_or(0) > 0) {
@@ -166,17 +165,22 @@ Status AddTemplate(const formats::TextFacts& text, const bridge::ChatTemplate& c
                    bool template_compat, BundleText& out) {
   std::string source = text.chat_template;
   std::vector<std::string> problems = FindTemplateProblems(source, compiled, text);
-  if (template_compat && !problems.empty()) {
-    HONE_ASSIGN(source, WrapTemplate(source, compiled, text));
-    HONE_ASSIGN(const bridge::ChatTemplate again, bridge::ChatTemplate::Compile(source));
-    problems = FindTemplateProblems(source, again, text);
-    out.wrapped_template = true;
-    out.notes.push_back("the chat template is wrapped: content given as parts becomes a string");
+  bool wrapping_helps = false;
+  if (!problems.empty()) {
+    auto wrapped = WrapTemplate(source, compiled, text);
+    if (template_compat) {
+      if (!wrapped.ok()) return std::move(wrapped).status();
+      source = std::move(wrapped->source);
+      problems = std::move(wrapped->problems);
+      out.wrapped_template = true;
+      out.notes.push_back("the chat template is wrapped: content given as parts becomes a string");
+    } else {
+      wrapping_helps = wrapped.ok() && wrapped->problems.empty();
+    }
   }
   for (const std::string& problem : problems) {
-    out.warnings.push_back(
-        StrCat("chat template: LiteRT-LM 0.18 cannot run it: ", problem,
-               template_compat ? "" : "; --template-compat writes one that both run where it can"));
+    out.warnings.push_back(StrCat("chat template: LiteRT-LM 0.18 cannot run it: ", problem,
+                                  wrapping_helps ? "; --template-compat avoids this" : ""));
   }
   if (source.find("<think>") != std::string::npos) {
     litertlm::Channel thought;

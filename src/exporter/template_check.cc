@@ -16,13 +16,14 @@ namespace {
 // Methods of Python's strings, lists and mappings that LiteRT-LM does not know; it rewrites
 // startswith, endswith, replace, split, join, strip, lstrip, rstrip and items.
 constexpr auto kMissingMethods = std::to_array<std::string_view>(
-    {"append",    "capitalize", "casefold",   "center",    "clear",    "copy",         "count",
-     "encode",    "expandtabs", "extend",     "find",      "format",   "get",          "index",
-     "insert",    "isalnum",    "isalpha",    "isdecimal", "isdigit",  "isidentifier", "islower",
-     "isnumeric", "isspace",    "istitle",    "isupper",   "keys",     "ljust",        "lower",
-     "partition", "pop",        "popitem",    "remove",    "removeprefix", "removesuffix",
-     "reverse",   "rfind",      "rindex",     "rjust",     "rpartition", "rsplit",     "setdefault",
-     "splitlines", "swapcase",  "title",      "translate", "update",   "upper",        "values",
+    {"append",   "capitalize",   "casefold",     "center",       "clear",      "copy",
+     "count",    "encode",       "expandtabs",   "extend",       "find",       "format",
+     "get",      "index",        "insert",       "isalnum",      "isalpha",    "isdecimal",
+     "isdigit",  "isidentifier", "islower",      "isnumeric",    "isspace",    "istitle",
+     "isupper",  "keys",         "ljust",        "lower",        "partition",  "pop",
+     "popitem",  "remove",       "removeprefix", "removesuffix", "reverse",    "rfind",
+     "rindex",   "rjust",        "rpartition",   "rsplit",       "setdefault", "splitlines",
+     "swapcase", "title",        "translate",    "update",       "upper",      "values",
      "zfill"});
 
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -162,8 +163,8 @@ class Problems {
   void Add(std::size_t pos, const std::string& what) {
     if (std::find(kinds_.begin(), kinds_.end(), what) != kinds_.end()) return;
     kinds_.push_back(what);
-    const auto line = 1 + std::count(source_.begin(),
-                                     source_.begin() + static_cast<std::ptrdiff_t>(pos), '\n');
+    const auto line =
+        1 + std::count(source_.begin(), source_.begin() + static_cast<std::ptrdiff_t>(pos), '\n');
     sentences.push_back(StrCat("line ", line, ": ", what));
   }
   std::vector<std::string> sentences;
@@ -185,9 +186,8 @@ void FindInSource(std::string_view s, Problems& problems) {
       if (word == "tojson" && !Arguments(s, open, tag.end).empty()) {
         problems.Add(pos, "tojson takes no arguments there");
       }
-      if (IsMethod(s, pos, tag.begin) &&
-          std::find(kMissingMethods.begin(), kMissingMethods.end(), word) !=
-              kMissingMethods.end()) {
+      if (IsMethod(s, pos, tag.begin) && std::find(kMissingMethods.begin(), kMissingMethods.end(),
+                                                   word) != kMissingMethods.end()) {
         problems.Add(pos, StrCat("the method .", word, "() does not exist there"));
       }
     });
@@ -199,8 +199,7 @@ void FindInSource(std::string_view s, Problems& problems) {
 }
 
 // What a template does with content that is a list of text parts; "" if the text comes through.
-std::string ProblemWithParts(const bridge::ChatTemplate& compiled,
-                             const formats::TextFacts& text) {
+std::string ProblemWithParts(const bridge::ChatTemplate& compiled, const formats::TextFacts& text) {
   const auto plain = RenderProbe(compiled, text, {});
   if (!plain.ok()) return "";  // nothing to compare with; the caller reports the failure
   const auto parts = RenderProbe(compiled, text, {.content_as_parts = true});
@@ -276,15 +275,16 @@ std::vector<std::string> FindTemplateProblems(std::string_view source,
   return std::move(problems.sentences);
 }
 
-Result<std::string> WrapTemplate(std::string_view source, const bridge::ChatTemplate& compiled,
-                                 const formats::TextFacts& text) {
-  std::string wrapped = std::string(kPrologue) + DropEnsureAscii(source);
+Result<WrappedTemplate> WrapTemplate(std::string_view source, const bridge::ChatTemplate& compiled,
+                                     const formats::TextFacts& text) {
+  const std::string body = DropEnsureAscii(source);
+  WrappedTemplate wrapped{.source = std::string(kPrologue) + body, .problems = {}};
   const auto failed = [](std::string_view why) {
     return Status(Code::kUnsupported,
                   StrCat("chat_template: no wrapped form was found that renders the same text (",
                          why, "); convert without --template-compat"));
   };
-  auto again = bridge::ChatTemplate::Compile(wrapped);
+  auto again = bridge::ChatTemplate::Compile(wrapped.source);
   if (!again.ok()) return failed(again.message());
   for (const bool with_tools : {false, true}) {
     const auto want = RenderProbe(compiled, text, {.with_tools = with_tools});
@@ -296,6 +296,7 @@ Result<std::string> WrapTemplate(std::string_view source, const bridge::ChatTemp
       if (*got != *want) return failed("the text of a probe conversation differs");
     }
   }
+  wrapped.problems = FindTemplateProblems(body, *again, text);
   return wrapped;
 }
 

@@ -21,10 +21,15 @@ std::vector<std::string> FindTemplateProblems(std::string_view source,
                                               const bridge::ChatTemplate& compiled,
                                               const formats::TextFacts& text);
 
+struct WrappedTemplate {
+  std::string source;
+  std::vector<std::string> problems;  // what is left of them, lines as in the original
+};
+
 // The template behind a few lines that turn content given as text parts into a string, and without
 // tojson's ensure_ascii=False, which is LiteRT-LM's only behaviour. It renders what the original
 // renders: this is checked on probe conversations, and a difference is kUnsupported.
-Result<std::string> WrapTemplate(std::string_view source, const bridge::ChatTemplate& compiled,
-                                 const formats::TextFacts& text);
+Result<WrappedTemplate> WrapTemplate(std::string_view source, const bridge::ChatTemplate& compiled,
+                                     const formats::TextFacts& text);
 
 }  // namespace hone::exporter

@@ -22,11 +22,10 @@ Json Message(const Turn& turn, bool as_parts) {
 
 Json ProbeTools() {
   Json parameters(Json::Object{{"type", "object"}, {"properties", Json(Json::Object{})}});
-  Json function(Json::Object{{"name", kProbeTool},
-                             {"description", "A probe."},
-                             {"parameters", std::move(parameters)}});
-  return Json(Json::Array{
-      Json(Json::Object{{"type", "function"}, {"function", std::move(function)}})});
+  Json function(Json::Object{
+      {"name", kProbeTool}, {"description", "A probe."}, {"parameters", std::move(parameters)}});
+  return Json(
+      Json::Array{Json(Json::Object{{"type", "function"}, {"function", std::move(function)}})});
 }
 
 Json Context(std::span<const Turn> turns, const formats::TextFacts& text,

@@ -136,7 +136,8 @@ std::vector<ConstantBuffers> AddBuffers(const graph::Graph& graph, const model::
   for (const graph::Constant& constant : graph.constants) {
     ConstantBuffers buffers;
     if (!constant.weight) {
-      if (!constant.bytes.empty()) buffers.data = add({.data = constant.bytes, .deferred_bytes = 0});
+      if (!constant.bytes.empty())
+        buffers.data = add({.data = constant.bytes, .deferred_bytes = 0});
       result.push_back(buffers);
       continue;
     }
@@ -346,8 +347,9 @@ Result<TfliteWriter> TfliteWriter::Plan(const graph::Graph& graph,
 
   for (std::size_t i = 0; i < graph.constants.size(); ++i) {
     if (!graph.constants[i].weight) continue;
-    writer.deferred_.push_back(
-        {.source = *graph.constants[i].weight, .codes = buffers[i].data, .scales = buffers[i].scales});
+    writer.deferred_.push_back({.source = *graph.constants[i].weight,
+                                .codes = buffers[i].data,
+                                .scales = buffers[i].scales});
     writer.weight_bytes_ += model.buffers[buffers[i].data].deferred_bytes +
                             model.buffers[buffers[i].scales].deferred_bytes;
   }
@@ -367,9 +369,9 @@ Status TfliteWriter::Write(const WeightPass& pass, const Sink& sink) const {
     }
     const model::Weight& weight =
         model::GetWeight(pass.model, buffer.source.role, buffer.source.layer);
-    HONE_ASSIGN(const codec::WeightBuffer quantized,
-                quant::QuantizeWeight(weight, buffer.source.scheme, pass.pool,
-                                      pass.allow_nonfinite));
+    HONE_ASSIGN(
+        const codec::WeightBuffer quantized,
+        quant::QuantizeWeight(weight, buffer.source.scheme, pass.pool, pass.allow_nonfinite));
     HONE_TRY(cursor.Write(quantized.codes));
     std::uint64_t written = quantized.codes.size();
     if (buffer.scales != 0) {

@@ -313,8 +313,7 @@ class DecoderBuilder {
 
   void SetLayerScope(std::string_view part) {
     if (layer_ < 0) return g_.SetScope("");
-    g_.SetScope("layers." + std::to_string(layer_) +
-                (part.empty() ? "" : "." + std::string(part)));
+    g_.SetScope("layers." + std::to_string(layer_) + (part.empty() ? "" : "." + std::string(part)));
   }
 
   SubgraphBuilder g_;
@@ -339,8 +338,7 @@ void BuildEmbedderSignature(Graph& graph, ConstantPool& pool, const WeightSource
                             const Dims& d, const std::string& key, std::int32_t tokens) {
   SubgraphBuilder g(graph, pool, key);
   const TensorId ids = g.Input(key + "_token_ids", {1, tokens}, ElementType::kInt32);
-  const TensorId w =
-      g.Weight(WeightName(Role::kEmbedding, -1), {d.vocab, d.hidden}, table);
+  const TensorId w = g.Weight(WeightName(Role::kEmbedding, -1), {d.vocab, d.hidden}, table);
   // A runtime marks places without a token by negative ids.
   const TensorId known = g.Maximum(ids, g.Scalar(std::int32_t{0}));
   const TensorId rows = g.EmbeddingLookup(g.Reshape(known, {tokens}), w);
@@ -358,9 +356,9 @@ Status CheckDimensions(const model::DecoderSpec& spec, const BuildOptions& optio
     return a > 0 && b > 0 && a <= std::numeric_limits<std::int32_t>::max() / b;
   };
   const std::int64_t longest =
-      options.prefill.empty()
-          ? 1
-          : std::max<std::int64_t>(1, *std::max_element(options.prefill.begin(), options.prefill.end()));
+      options.prefill.empty() ? 1
+                              : std::max<std::int64_t>(1, *std::max_element(options.prefill.begin(),
+                                                                            options.prefill.end()));
   if (!fits(spec.num_heads, spec.head_dim) || !fits(spec.num_heads, longest) ||
       !fits(spec.vocab, 1) || !fits(spec.hidden, 1) || !fits(spec.ffn, 1) ||
       !fits(options.context, 1)) {
@@ -409,7 +407,8 @@ Result<Graph> BuildDecoder(const model::DecoderModel& model, const quant::Resolv
     builders.emplace_back(graph, pool, norms, model, schemes, dims,
                           "prefill_" + std::to_string(length), static_cast<std::int32_t>(length));
   }
-  DecoderBuilder& decode = builders.emplace_back(graph, pool, norms, model, schemes, dims, "decode", 1);
+  DecoderBuilder& decode =
+      builders.emplace_back(graph, pool, norms, model, schemes, dims, "decode", 1);
   for (DecoderBuilder& builder : builders) builder.Build(&builder == &decode);
   HONE_TRY(Verify(graph));
   return graph;

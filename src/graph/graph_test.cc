@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
-
-#include <gtest/gtest.h>
 
 #include "graph/builder.h"
 #include "graph/ir.h"
@@ -111,10 +111,10 @@ TEST(BuildDecoder, NamesInputsAndOutputsWithTheirShapes) {
     inputs[name] = subgraph.tensors[static_cast<std::size_t>(id)].shape;
   }
   const std::map<std::string, Shape> expected = {
-      {"embeddings", {1, 8, 64}},        {"input_pos", {8}},
-      {"kv_cache_k_0", {1, 2, 32, 16}},  {"kv_cache_k_1", {1, 2, 32, 16}},
-      {"kv_cache_k_2", {1, 2, 32, 16}},  {"kv_cache_v_0", {1, 2, 16, 32}},
-      {"kv_cache_v_1", {1, 2, 16, 32}},  {"kv_cache_v_2", {1, 2, 16, 32}},
+      {"embeddings", {1, 8, 64}},       {"input_pos", {8}},
+      {"kv_cache_k_0", {1, 2, 32, 16}}, {"kv_cache_k_1", {1, 2, 32, 16}},
+      {"kv_cache_k_2", {1, 2, 32, 16}}, {"kv_cache_v_0", {1, 2, 16, 32}},
+      {"kv_cache_v_1", {1, 2, 16, 32}}, {"kv_cache_v_2", {1, 2, 16, 32}},
       {"mask", {1, 1, 8, 32}},
   };
   EXPECT_EQ(inputs, expected);
@@ -131,8 +131,7 @@ TEST(BuildDecoder, NamesInputsAndOutputsWithTheirShapes) {
 TEST(BuildDecoder, PrefillEndsItsLastLayerAtTheCache) {
   const Graph graph = Decoder(TinyModel());
   const Subgraph& prefill = SubgraphOf(graph, "prefill_8");
-  EXPECT_EQ(RolesReadIn(graph, prefill, 2),
-            (std::set<Role>{Role::kInputNorm, Role::kK, Role::kV}));
+  EXPECT_EQ(RolesReadIn(graph, prefill, 2), (std::set<Role>{Role::kInputNorm, Role::kK, Role::kV}));
   EXPECT_EQ(RolesReadIn(graph, prefill, 1).size(), 9u);
   EXPECT_TRUE(RolesReadIn(graph, prefill, -1).empty());  // no final norm, no head
   EXPECT_EQ(RolesReadIn(graph, SubgraphOf(graph, "decode"), 2).size(), 9u);
@@ -159,12 +158,22 @@ TEST(BuildDecoder, HasAsManyLinearsNormsAndMatMulsAsLitertTorchForItsTinyModel) 
   auto one = Histogram(SubgraphOf(graph, "prefill_1"));
   auto decode = Histogram(SubgraphOf(graph, "decode"));
   // Counts of golden/bundles/tiny-llama-fp32/dissect-model.txt.
-  const std::map<std::string, int> expected_prefill = {
-      {"MUL", 13},   {"RESHAPE", 10}, {"FULLY_CONNECTED", 9}, {"SLICE", 7},
-      {"TRANSPOSE", 6}, {"ADD", 6},   {"CONCATENATION", 5},   {"DYNAMIC_UPDATE_SLICE", 4},
-      {"STABLEHLO_COMPOSITE", 3},     {"PACK", 2},            {"BATCH_MATMUL", 2},
-      {"CAST", 1},   {"COS", 1},      {"SIN", 1},             {"SOFTMAX", 1},
-      {"LOGISTIC", 1}};
+  const std::map<std::string, int> expected_prefill = {{"MUL", 13},
+                                                       {"RESHAPE", 10},
+                                                       {"FULLY_CONNECTED", 9},
+                                                       {"SLICE", 7},
+                                                       {"TRANSPOSE", 6},
+                                                       {"ADD", 6},
+                                                       {"CONCATENATION", 5},
+                                                       {"DYNAMIC_UPDATE_SLICE", 4},
+                                                       {"STABLEHLO_COMPOSITE", 3},
+                                                       {"PACK", 2},
+                                                       {"BATCH_MATMUL", 2},
+                                                       {"CAST", 1},
+                                                       {"COS", 1},
+                                                       {"SIN", 1},
+                                                       {"SOFTMAX", 1},
+                                                       {"LOGISTIC", 1}};
   EXPECT_EQ(prefill, expected_prefill);
   EXPECT_EQ(one["RESHAPE"], 9);
   EXPECT_EQ(one["SLICE"], 6);

@@ -51,8 +51,8 @@ Status Broken(const Subgraph& subgraph, const std::string& what) {
 
 Status VerifyTensors(const Graph& graph, const Subgraph& subgraph) {
   for (const Tensor& tensor : subgraph.tensors) {
-    const bool positive = std::all_of(tensor.shape.begin(), tensor.shape.end(),
-                                      [](std::int32_t d) { return d > 0; });
+    const bool positive =
+        std::all_of(tensor.shape.begin(), tensor.shape.end(), [](std::int32_t d) { return d > 0; });
     const bool empty_shape_list = tensor.shape == Shape{0} && tensor.constant != kNoConstant;
     if (!positive && !empty_shape_list) {
       return Broken(subgraph, StrCat("tensor ", tensor.name, " has a dimension below 1"));
@@ -73,9 +73,9 @@ Status VerifyTensors(const Graph& graph, const Subgraph& subgraph) {
     }
     if (!constant.weight &&
         static_cast<std::int64_t>(constant.bytes.size()) != NumElements(tensor.shape) * 4) {
-      return Broken(subgraph, StrCat("tensor ", tensor.name, " needs ",
-                                     NumElements(tensor.shape) * 4, " bytes but its constant has ",
-                                     constant.bytes.size()));
+      return Broken(subgraph,
+                    StrCat("tensor ", tensor.name, " needs ", NumElements(tensor.shape) * 4,
+                           " bytes but its constant has ", constant.bytes.size()));
     }
   }
   return Status();

@@ -53,11 +53,8 @@ std::int32_t ConstantPool::Weight(const WeightSource& source) {
 
 SubgraphBuilder::SubgraphBuilder(Graph& graph, ConstantPool& pool, std::string name)
     : graph_(graph), pool_(pool), index_(static_cast<std::int32_t>(graph.subgraphs.size())) {
-  graph_.subgraphs.push_back({.name = std::move(name),
-                              .tensors = {},
-                              .inputs = {},
-                              .outputs = {},
-                              .operations = {}});
+  graph_.subgraphs.push_back(
+      {.name = std::move(name), .tensors = {}, .inputs = {}, .outputs = {}, .operations = {}});
 }
 
 const Shape& SubgraphBuilder::shape(TensorId value) const {

@@ -10,7 +10,7 @@
 
 namespace hone::kernels {
 
-// Values of a row of x that share one entry of x_block_sums.
+// Values of a row of x that share one entry of x_block_offsets.
 inline constexpr std::int64_t kSumBlock = 32;
 
 struct IntGemmArgs {
@@ -19,8 +19,10 @@ struct IntGemmArgs {
   const float* x_scale = nullptr;         // [m]
   const std::int32_t* x_zero = nullptr;   // [m] zero points
   const std::int32_t* x_sum = nullptr;    // [m] sums of a row of x
-  const std::int32_t* x_block_sums = nullptr;  // [m, sums_stride] sums of 32 values each
-  std::int64_t sums_stride = 0;
+  // [m, offsets_stride] -8 times the sums of 32 values each: int4 codes are stored as code + 8, and
+  // sum w q = sum (w + 8) q - 8 sum q.
+  const std::int32_t* x_block_offsets = nullptr;
+  std::int64_t offsets_stride = 0;
   const std::byte* w = nullptr;  // panels, panel_bytes each
   std::int64_t panel_bytes = 0;
   const float* bias = nullptr;  // [n] or null

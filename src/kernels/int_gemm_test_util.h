@@ -18,7 +18,7 @@ struct IntRows {
     std::mt19937 random(seed);
     const std::int64_t stride = (k + 63) / 64 * 64;
     q.assign(static_cast<std::size_t>(m * stride), 0);
-    block_sums.assign(static_cast<std::size_t>(m * stride / kSumBlock), 0);
+    block_offsets.assign(static_cast<std::size_t>(m * stride / kSumBlock), 0);
     for (std::int64_t i = 0; i < m; ++i) {
       std::int32_t sum = 0;
       for (std::int64_t j = 0; j < k; ++j) {
@@ -26,7 +26,7 @@ struct IntRows {
         const auto r = random();
         const int code = r % 4 == 0 ? -128 : r % 4 == 1 ? 127 : static_cast<int>(r / 4 % 256) - 128;
         q[static_cast<std::size_t>(i * stride + j)] = static_cast<std::int8_t>(code);
-        block_sums[static_cast<std::size_t>((i * stride + j) / kSumBlock)] += code;
+        block_offsets[static_cast<std::size_t>((i * stride + j) / kSumBlock)] -= 8 * code;
         sum += code;
       }
       sums.push_back(sum);
@@ -38,13 +38,13 @@ struct IntRows {
     args.x_scale = scale.data();
     args.x_zero = zero.data();
     args.x_sum = sums.data();
-    args.x_block_sums = block_sums.data();
-    args.sums_stride = stride / kSumBlock;
+    args.x_block_offsets = block_offsets.data();
+    args.offsets_stride = stride / kSumBlock;
     args.m = m;
     args.k = k;
   }
   std::vector<std::int8_t> q;
-  std::vector<std::int32_t> block_sums, zero, sums;
+  std::vector<std::int32_t> block_offsets, zero, sums;
   std::vector<float> scale;
   IntGemmArgs args;
 };

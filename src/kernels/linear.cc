@@ -254,7 +254,7 @@ void Linear::Impl::RunInt(const PreparedRows& x, const float* bias, float* y,
   const std::int64_t row = first_panel * kPanelRows;
   IntGemmArgs args;
   args.x_stride = x.q8_stride();
-  args.sums_stride = x.q8_stride() / kSumBlock;
+  args.offsets_stride = x.q8_stride() / kSumBlock;
   args.w = panels.get() + first_panel * panel_bytes;
   args.panel_bytes = panel_bytes;
   args.bias = bias == nullptr ? nullptr : bias + row;
@@ -269,7 +269,7 @@ void Linear::Impl::RunInt(const PreparedRows& x, const float* bias, float* y,
     args.x_scale = x.scale() + i;
     args.x_zero = x.zero_point() + i;
     args.x_sum = x.row_sum() + i;
-    args.x_block_sums = x.block_sums() + i * args.sums_stride;
+    args.x_block_offsets = x.block_offsets() + i * args.offsets_stride;
     args.y = y + i * n + row;
     fn(args);
   }

@@ -36,8 +36,9 @@ class PreparedRows {
   const float* scale() const { return scale_.data(); }                   // [m]
   const std::int32_t* zero_point() const { return zero_point_.data(); }  // [m]
   const std::int32_t* row_sum() const { return row_sum_.data(); }        // [m] sums of q8
-  // Sums of q8 over 32 values each: [m, q8_stride() / 32].
-  const std::int32_t* block_sums() const { return block_sums_.data(); }
+  // -8 times the sums of q8 over 32 values each: [m, q8_stride() / 32]. What a sum starts from in
+  // a kernel whose int4 codes are stored as code + 8.
+  const std::int32_t* block_offsets() const { return block_offsets_.data(); }
 
  private:
   InputKind kind_ = InputKind::kPlain;
@@ -45,7 +46,7 @@ class PreparedRows {
   const float* plain_ = nullptr;
   std::vector<std::int8_t> q8_;
   std::vector<float> scale_;
-  std::vector<std::int32_t> zero_point_, row_sum_, block_sums_;
+  std::vector<std::int32_t> zero_point_, row_sum_, block_offsets_;
 };
 
 enum class Compute : std::uint8_t {

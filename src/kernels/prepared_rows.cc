@@ -14,14 +14,14 @@ void PreparedRows::Prepare(InputKind kind, const float* x, std::int64_t m, std::
   if (kind == InputKind::kPlain) return;
   constexpr std::int64_t kPadding = 64;
   q8_stride_ = (k + kPadding - 1) / kPadding * kPadding;
-  const std::int64_t sums_stride = q8_stride_ / 32;
+  const std::int64_t offsets_stride = q8_stride_ / 32;
   const auto grow = [](auto& buffer, std::int64_t size) {
     if (static_cast<std::int64_t>(buffer.size()) < size) {
       buffer.resize(static_cast<std::size_t>(size));
     }
   };
   grow(q8_, m * q8_stride_);
-  grow(block_sums_, m * sums_stride);
+  grow(block_offsets_, m * offsets_stride);
   grow(scale_, m);
   grow(zero_point_, m);
   grow(row_sum_, m);
@@ -35,7 +35,7 @@ void PreparedRows::Prepare(InputKind kind, const float* x, std::int64_t m, std::
       args.k = k;
       args.padded = q8_stride_;
       args.q = q8_.data() + i * q8_stride_;
-      args.block_sums = block_sums_.data() + i * sums_stride;
+      args.block_offsets = block_offsets_.data() + i * offsets_stride;
       quantize(args);
       const auto row = static_cast<std::size_t>(i);
       scale_[row] = args.params.scale;

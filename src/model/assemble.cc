@@ -10,9 +10,8 @@
 namespace hone::model {
 namespace {
 
-constexpr Role kLayerRoles[] = {Role::kInputNorm, Role::kQ,     Role::kK,    Role::kV,
-                                Role::kO,         Role::kFfnNorm, Role::kGate, Role::kUp,
-                                Role::kDown};
+constexpr Role kLayerRoles[] = {Role::kInputNorm, Role::kQ,    Role::kK,  Role::kV,   Role::kO,
+                                Role::kFfnNorm,   Role::kGate, Role::kUp, Role::kDown};
 
 std::string ShapeText(const std::vector<std::int64_t>& shape) {
   std::string out = "[";
@@ -84,10 +83,10 @@ class Assembler {
     if (tensor.shape != ExpectedShape(expected)) {
       const bool transposed =
           tensor.shape == std::vector<std::int64_t>{expected.cols, expected.rows};
-      return Status(Code::kDataLoss,
-                    StrCat("tensor ", tensor.name, " has shape ", ShapeText(tensor.shape),
-                           ", expected ", ShapeText(ExpectedShape(expected)),
-                           transposed ? "; it looks transposed" : ""));
+      return Status(
+          Code::kDataLoss,
+          StrCat("tensor ", tensor.name, " has shape ", ShapeText(tensor.shape), ", expected ",
+                 ShapeText(ExpectedShape(expected)), transposed ? "; it looks transposed" : ""));
     }
     if (!tensor.type) {
       return Status(Code::kUnsupported, StrCat("tensor ", tensor.name, " has type ",

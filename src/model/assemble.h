@@ -19,9 +19,9 @@ enum class NameStyle : std::uint8_t { kHf, kGguf };
 // A tensor as a file describes it.
 struct SourceTensor {
   std::string name;
-  std::vector<std::int64_t> shape;       // outermost first
+  std::vector<std::int64_t> shape;        // outermost first
   std::optional<codec::WeightType> type;  // nothing: not a type that can be a weight
-  std::string type_name;                 // as the file spells it
+  std::string type_name;                  // as the file spells it
   ByteSpan data;
 };
 

@@ -23,11 +23,13 @@ Result<Checkpoint> Open(const std::string& path) {
   }
   if (EndsWith(path, ".bin") || EndsWith(path, ".pt") || EndsWith(path, ".pth")) {
     return Status(Code::kUnsupported,
-                  StrCat(path, ": pickle weights are never opened; convert them to safetensors "
-                               "first and give the folder"));
+                  StrCat(path,
+                         ": pickle weights are never opened; convert them to safetensors "
+                         "first and give the folder"));
   }
   if (EndsWith(path, ".litertlm") || EndsWith(path, ".tflite")) {
-    return Status(Code::kUnsupported, StrCat(path, ": this is a converted model, not a checkpoint"));
+    return Status(Code::kUnsupported,
+                  StrCat(path, ": this is a converted model, not a checkpoint"));
   }
   return OpenGguf(path);
 }

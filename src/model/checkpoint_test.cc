@@ -135,10 +135,17 @@ TEST_F(EditedConfig, HarmlessAndSwitchedOffKeysAreIgnored) {
 
 TEST_F(EditedConfig, KeysThatChangeTheNumbersAreRefusedByName) {
   const std::pair<const char*, Json> keys[] = {
-      {"sliding_window", 16},        {"pretraining_tp", 2},      {"scale_emb", 12},
-      {"logits_scaling", 8.0},       {"residual_multiplier", 0.5}, {"partial_rotary_factor", 0.5},
-      {"attn_logit_softcapping", 50.0}, {"use_qk_norm", true},   {"foo_scale", 2.5},
-      {"layer_types", Json::Array{"sliding_attention"}}, {"num_experts", 8},
+      {"sliding_window", 16},
+      {"pretraining_tp", 2},
+      {"scale_emb", 12},
+      {"logits_scaling", 8.0},
+      {"residual_multiplier", 0.5},
+      {"partial_rotary_factor", 0.5},
+      {"attn_logit_softcapping", 50.0},
+      {"use_qk_norm", true},
+      {"foo_scale", 2.5},
+      {"layer_types", Json::Array{"sliding_attention"}},
+      {"num_experts", 8},
       {"quantization_config", Json::Object{{"quant_method", "gptq"}}},
   };
   for (const auto& [key, value] : keys) {
@@ -181,9 +188,9 @@ TEST_F(EditedConfig, OtherArchitecturesAreRefusedByName) {
 }
 
 TEST_F(EditedConfig, RequiredKeysAreNamed) {
-  for (const char* key : {"num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size",
-                          "num_attention_heads", "max_position_embeddings", "rms_norm_eps",
-                          "hidden_act"}) {
+  for (const char* key :
+       {"num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size",
+        "num_attention_heads", "max_position_embeddings", "rms_norm_eps", "hidden_act"}) {
     SetUp();
     Erase(key);
     ExpectRefused(key);

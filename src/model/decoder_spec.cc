@@ -13,8 +13,8 @@ namespace {
 struct RoleFacts {
   Role role;
   const char* name;
-  Weight LayerWeights::*in_layer;  // null for the three roles outside the layers
-  Weight DecoderModel::*in_model;
+  Weight LayerWeights::* in_layer;  // null for the three roles outside the layers
+  Weight DecoderModel::* in_model;
   bool quantizable;
 };
 

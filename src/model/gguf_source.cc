@@ -49,8 +49,8 @@ class Keys {
   Result<std::int64_t> Dimension(std::string_view name) const {
     HONE_ASSIGN(const std::int64_t value, file_.GetInt(Full(name)));
     if (value < 1 || value > kMaxDimension) {
-      return Status(Code::kDataLoss, StrCat("key ", Full(name), " is ", value,
-                                            ", expected 1 to ", kMaxDimension));
+      return Status(Code::kDataLoss,
+                    StrCat("key ", Full(name), " is ", value, ", expected 1 to ", kMaxDimension));
     }
     return value;
   }
@@ -73,14 +73,28 @@ class Keys {
 
   // Refuses every other number under the prefix that is not off.
   Status RefuseOthers() const {
-    constexpr std::string_view kKnown[] = {
-        "block_count", "embedding_length", "feed_forward_length", "attention.head_count",
-        "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "attention.key_length",
-        "attention.value_length", "attention.scale", "rope.freq_base", "rope.dimension_count",
-        "context_length", "vocab_size", "rope.scaling.type", "rope.scaling.factor",
-        "rope.scaling.original_context_length", "rope.scaling.attn_factor",
-        "rope.scaling.finetuned", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
-        "rope.scale_linear", "tensor_data_layout"};
+    constexpr std::string_view kKnown[] = {"block_count",
+                                           "embedding_length",
+                                           "feed_forward_length",
+                                           "attention.head_count",
+                                           "attention.head_count_kv",
+                                           "attention.layer_norm_rms_epsilon",
+                                           "attention.key_length",
+                                           "attention.value_length",
+                                           "attention.scale",
+                                           "rope.freq_base",
+                                           "rope.dimension_count",
+                                           "context_length",
+                                           "vocab_size",
+                                           "rope.scaling.type",
+                                           "rope.scaling.factor",
+                                           "rope.scaling.original_context_length",
+                                           "rope.scaling.attn_factor",
+                                           "rope.scaling.finetuned",
+                                           "rope.scaling.yarn_beta_fast",
+                                           "rope.scaling.yarn_beta_slow",
+                                           "rope.scale_linear",
+                                           "tensor_data_layout"};
     for (const auto& [key, value] : file_.metadata()) {
       if (!key.starts_with(prefix_ + ".")) continue;
       const std::string name = key.substr(prefix_.size() + 1);
@@ -92,7 +106,8 @@ class Keys {
                        (as_double != nullptr && *as_double == 0) ||
                        (as_bool != nullptr && !*as_bool);
       if (!off) {
-        return Status(Code::kUnsupported, StrCat("key ", key, " is not known for this architecture "
+        return Status(Code::kUnsupported, StrCat("key ", key,
+                                                 " is not known for this architecture "
                                                  "and may change the numbers"));
       }
     }
@@ -146,13 +161,14 @@ Status ApplyRopeFactors(const GgufFile& file, RopeTable* rope) {
   if (tensor == nullptr) return Status();
   const auto count = static_cast<std::int64_t>(rope->inv_freq.size());
   if (tensor->type != 0 || tensor->shape != std::vector<std::int64_t>{count}) {
-    return Status(Code::kUnsupported, StrCat("tensor ", kRopeFactors, " must be F32 [", count, "]"));
+    return Status(Code::kUnsupported,
+                  StrCat("tensor ", kRopeFactors, " must be F32 [", count, "]"));
   }
   for (std::size_t i = 0; i < rope->inv_freq.size(); ++i) {
     const auto factor = ReadLe<float>(tensor->data, 4 * i);
     if (!factor || !(*factor > 0) || !std::isfinite(*factor)) {
-      return Status(Code::kDataLoss, StrCat("tensor ", kRopeFactors, ": value ", i,
-                                            " is not a number over 0"));
+      return Status(Code::kDataLoss,
+                    StrCat("tensor ", kRopeFactors, ": value ", i, " is not a number over 0"));
     }
     rope->inv_freq[i] /= *factor;
   }
@@ -169,18 +185,18 @@ Result<DecoderSpec> ReadSpec(const GgufFile& file, const Keys& keys) {
   HONE_ASSIGN(spec.num_heads, keys.Dimension("attention.head_count"));
   HONE_ASSIGN(spec.num_kv_heads, keys.DimensionOr("attention.head_count_kv", spec.num_heads));
   if (spec.num_heads % spec.num_kv_heads != 0) {
-    return Status(Code::kDataLoss, StrCat(keys.Full("attention.head_count"), " (", spec.num_heads,
-                                          ") is not a multiple of head_count_kv (",
-                                          spec.num_kv_heads, ")"));
+    return Status(Code::kDataLoss,
+                  StrCat(keys.Full("attention.head_count"), " (", spec.num_heads,
+                         ") is not a multiple of head_count_kv (", spec.num_kv_heads, ")"));
   }
-  HONE_ASSIGN(spec.head_dim, keys.DimensionOr("attention.key_length",
-                                              spec.hidden / spec.num_heads));
+  HONE_ASSIGN(spec.head_dim,
+              keys.DimensionOr("attention.key_length", spec.hidden / spec.num_heads));
   for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
     HONE_ASSIGN(const std::int64_t value, keys.DimensionOr(name, spec.head_dim));
     if (value != spec.head_dim) {
-      return Status(Code::kUnsupported, StrCat("key ", keys.Full(name), " is ", value,
-                                               ", but only the head size ", spec.head_dim,
-                                               " is supported"));
+      return Status(Code::kUnsupported,
+                    StrCat("key ", keys.Full(name), " is ", value, ", but only the head size ",
+                           spec.head_dim, " is supported"));
     }
   }
   if (spec.head_dim < 2 || spec.head_dim % 2 != 0) {
@@ -189,9 +205,9 @@ Result<DecoderSpec> ReadSpec(const GgufFile& file, const Keys& keys) {
   }
   HONE_ASSIGN(const double epsilon, keys.Positive("attention.layer_norm_rms_epsilon"));
   spec.norm_epsilon = static_cast<float>(epsilon);
-  HONE_ASSIGN(const double scale,
-              keys.PositiveOr("attention.scale",
-                              std::pow(static_cast<double>(spec.head_dim), -0.5)));
+  HONE_ASSIGN(
+      const double scale,
+      keys.PositiveOr("attention.scale", std::pow(static_cast<double>(spec.head_dim), -0.5)));
   spec.attention_scale = static_cast<float>(scale);
   HONE_ASSIGN(const RopeFacts rope, ReadRope(file, keys, spec.max_positions));
   HONE_ASSIGN(spec.rope, MakeRopeTable(rope, spec.head_dim));

@@ -59,8 +59,8 @@ Result<const Family*> FindFamily(const Json& config) {
   }
   return Status(Code::kUnsupported,
                 StrCat("config.json: architecture ", classes.empty() ? "(none)" : classes.front(),
-                       " (model_type ", type, ") is not supported; known causal language models: ",
-                       KnownClasses()));
+                       " (model_type ", type,
+                       ") is not supported; known causal language models: ", KnownClasses()));
 }
 
 std::optional<codec::WeightType> WeightTypeOf(formats::Dtype dtype) {

@@ -84,8 +84,9 @@ Status LiftDecoder(const Model& decoder, const LiftSource& embedder, DecoderMode
     return WeightBinder(graph, model).Bind(Role::kEmbedding, 0, lifted->embedding_table);
   }
   if (embedder.model == nullptr) {
-    return Status(Code::kUnsupported, "the decoder takes embeddings, but there is no section "
-                                      "tf_lite_embedder that makes them");
+    return Status(Code::kUnsupported,
+                  "the decoder takes embeddings, but there is no section "
+                  "tf_lite_embedder that makes them");
   }
   return Status();
 }

@@ -42,9 +42,9 @@ Result<LiftGraph> LiftGraph::Open(const formats::tflite::Model& model, std::stri
     return Status(Code::kUnsupported, StrCat("there is no signature ", signature));
   }
   if (graph.signature_->subgraph >= model.subgraphs.size()) {
-    return Status(Code::kDataLoss, StrCat("signature ", signature, " names subgraph ",
-                                          graph.signature_->subgraph, " of ",
-                                          model.subgraphs.size()));
+    return Status(Code::kDataLoss,
+                  StrCat("signature ", signature, " names subgraph ", graph.signature_->subgraph,
+                         " of ", model.subgraphs.size()));
   }
   graph.subgraph_ = &model.subgraphs[graph.signature_->subgraph];
   HONE_TRY(graph.Check().Context(StrCat("signature ", signature)));
@@ -61,7 +61,8 @@ Status LiftGraph::Check() const {
                                             model_->buffers.size()));
     }
     if (t.quantization.scales_tensor && !valid(*t.quantization.scales_tensor)) {
-      return Status(Code::kDataLoss, StrCat("tensor ", id, " names a scales tensor that is not "
+      return Status(Code::kDataLoss, StrCat("tensor ", id,
+                                            " names a scales tensor that is not "
                                             "there"));
     }
     std::uint64_t elements = 1;
@@ -123,9 +124,9 @@ Result<Weight> LiftGraph::MakeWeight(int id, Shape expected,
   const Tensor& t = tensor(id);
   const Quantization& q = t.quantization;
   const auto fail = [&](std::string_view what) {
-    return Status(Code::kUnsupported, StrCat("weight tensor ", id, " (",
-                                             formats::tflite::TensorTypeName(t.type), " ",
-                                             ShapeText(t.shape), ") ", what));
+    return Status(Code::kUnsupported,
+                  StrCat("weight tensor ", id, " (", formats::tflite::TensorTypeName(t.type), " ",
+                         ShapeText(t.shape), ") ", what));
   };
   Weight out;
   out.name = t.name;

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Reads a graph by what its tensors mean. Every tensor gets a meaning ("the residual stream after
-// layer 3", "query heads after rope"); every operator has a rule from the meanings of its inputs to
-// the meaning of its output. Names and the order of operators do not matter.
+// What the lifter finds in a graph, in tensor ids. lift_reader.h says how.
 #pragma once
 
 #include <cstdint>

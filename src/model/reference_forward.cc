@@ -141,8 +141,8 @@ void Layer(const DecoderSpec& spec, const LayerWeights& w, Rows& x) {
   AddTo(x, Linear(w.o, w.o_bias, Attend(spec, q, k, v)));
 
   const Rows ffn_in = RmsNorm(w.ffn_norm, spec.norm_epsilon, x);
-  Rows gate = Linear(w.gate, w.gate_bias, ffn_in);    // [tokens, ffn]
-  const Rows up = Linear(w.up, w.up_bias, ffn_in);    // [tokens, ffn]
+  Rows gate = Linear(w.gate, w.gate_bias, ffn_in);  // [tokens, ffn]
+  const Rows up = Linear(w.up, w.up_bias, ffn_in);  // [tokens, ffn]
   for (std::size_t i = 0; i < gate.data.size(); ++i) gate.data[i] = Silu(gate.data[i]) * up.data[i];
   AddTo(x, Linear(w.down, w.down_bias, gate));
 }
@@ -155,8 +155,8 @@ Status CheckIds(const DecoderSpec& spec, std::span<const std::int32_t> ids) {
   }
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= spec.vocab) {
-      return Status(Code::kInvalidArgument, StrCat("token id ", id, " is outside the vocabulary of ",
-                                                   spec.vocab, " ids"));
+      return Status(Code::kInvalidArgument,
+                    StrCat("token id ", id, " is outside the vocabulary of ", spec.vocab, " ids"));
     }
   }
   return Status();

@@ -104,8 +104,8 @@ Result<const Json*> FindScaling(const Json& config) {
   for (const auto& [key, value] : old_style->AsObject()) {
     const Json* other = new_style->Find(key == "type" ? "rope_type" : key);
     if (other == nullptr || other->Dump() != value.Dump()) {
-      return BadRope(StrCat("rope_scaling and rope_parameters disagree about ", key,
-                            "; keep the right one"));
+      return BadRope(
+          StrCat("rope_scaling and rope_parameters disagree about ", key, "; keep the right one"));
     }
   }
   return new_style;
@@ -160,8 +160,8 @@ Result<RopeKind> ReadKind(const Json& scaling) {
   if (name == "linear") return RopeKind::kLinear;
   if (name == "llama3") return RopeKind::kLlama3;
   if (name == "yarn") return RopeKind::kYarn;
-  return BadRope(StrCat("rope type \"", name,
-                        "\" is not supported (known: default, linear, llama3, yarn)"));
+  return BadRope(
+      StrCat("rope type \"", name, "\" is not supported (known: default, linear, llama3, yarn)"));
 }
 
 // A positive finite number that must be there.
@@ -216,8 +216,9 @@ Status CheckKeys(const Json& scaling, RopeKind kind) {
   constexpr std::string_view kCommon[] = {"type", "rope_type", "rope_theta", "factor",
                                           "original_max_position_embeddings"};
   constexpr std::string_view kLlama3[] = {"low_freq_factor", "high_freq_factor"};
-  constexpr std::string_view kYarn[] = {"beta_fast", "beta_slow",        "mscale", "mscale_all_dim",
-                                        "truncate",  "attention_factor", "finetuned"};
+  constexpr std::string_view kYarn[] = {"beta_fast",      "beta_slow", "mscale",
+                                        "mscale_all_dim", "truncate",  "attention_factor",
+                                        "finetuned"};
   const auto holds = [](std::span<const std::string_view> list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
@@ -252,12 +253,12 @@ Result<RopeFacts> ReadRopeFacts(const Json& config, std::int64_t max_positions,
       return BadRope(StrCat("rope key high_freq_factor (", facts.high_freq_factor,
                             ") must be over low_freq_factor (", facts.low_freq_factor, ")"));
     }
-    HONE_TRY(ReadOriginalPositions(config, *scaling, max_positions, true,
-                                   &facts.original_positions));
+    HONE_TRY(
+        ReadOriginalPositions(config, *scaling, max_positions, true, &facts.original_positions));
   } else if (facts.kind == RopeKind::kYarn) {
     HONE_TRY(ReadYarn(*scaling, &facts));
-    HONE_TRY(ReadOriginalPositions(config, *scaling, max_positions, false,
-                                   &facts.original_positions));
+    HONE_TRY(
+        ReadOriginalPositions(config, *scaling, max_positions, false, &facts.original_positions));
   }
   return facts;
 }
@@ -276,10 +277,11 @@ Result<RopeTable> MakeRopeTable(const RopeFacts& facts, std::int64_t head_dim) {
       ScaleLlama3(facts, table.inv_freq);
     }
   }
-  const bool finite = std::isfinite(table.magnitude) &&
-                      std::all_of(table.inv_freq.begin(), table.inv_freq.end(),
-                                  [](float f) { return std::isfinite(f); });
-  if (!finite) return Status(Code::kDataLoss, "the rope parameters give frequencies that are not finite");
+  const bool finite =
+      std::isfinite(table.magnitude) && std::all_of(table.inv_freq.begin(), table.inv_freq.end(),
+                                                    [](float f) { return std::isfinite(f); });
+  if (!finite)
+    return Status(Code::kDataLoss, "the rope parameters give frequencies that are not finite");
   return table;
 }
 

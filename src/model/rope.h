@@ -21,12 +21,12 @@ struct RopeFacts {
   RopeKind kind = RopeKind::kDefault;
   double theta = 0;
   double factor = 1;
-  double original_positions = 0;                   // llama3, YaRN
+  double original_positions = 0;                     // llama3, YaRN
   double low_freq_factor = 0, high_freq_factor = 0;  // llama3
-  double beta_fast = 32, beta_slow = 1;            // YaRN
-  bool truncate = true;                            // YaRN
-  std::optional<double> attention_factor;          // YaRN: replaces the formula
-  double mscale = 0, mscale_all_dim = 0;           // YaRN: both non-zero change the formula
+  double beta_fast = 32, beta_slow = 1;              // YaRN
+  bool truncate = true;                              // YaRN
+  std::optional<double> attention_factor;            // YaRN: replaces the formula
+  double mscale = 0, mscale_all_dim = 0;             // YaRN: both non-zero change the formula
 };
 
 // Reads rope_theta, rope_scaling (keys "type" or "rope_type") or rope_parameters of config.json.

@@ -41,10 +41,9 @@ constexpr const char* kLlama3 =
        "original_max_position_embeddings": 8192)";
 
 TEST(Rope, Llama3NumbersEqualTransformers) {
-  const RopeTable table =
-      Table(std::string(R"("rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", )") +
-                kLlama3 + "}",
-            64);
+  const RopeTable table = Table(
+      std::string(R"("rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", )") + kLlama3 + "}",
+      64);
   // Short waves stay (0, 8), 15 to 17 are mixed, long ones are divided by the factor.
   const std::pair<std::size_t, double> expected[] = {
       {0, 1.0},

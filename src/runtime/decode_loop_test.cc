@@ -229,6 +229,22 @@ TEST(TextStream, FindsStopStringsThatSpellHiddenSpecialTokens) {
   EXPECT_EQ(stream.text(), "yes");
 }
 
+TEST(TextStream, FindsStopStringsThatAHiddenTokenInterrupts) {
+  const TextSetup text = FamilyText();
+  auto ids = text.tokenizer->Encode("say st<s>op now");
+  ASSERT_TRUE(ids.ok());
+  TextStream stream(&*text.tokenizer, true, {"stop", "<s>other"}, {});
+  bool stopped = false;
+  for (const std::int32_t id : *ids) {
+    auto stop = stream.Push(id);
+    ASSERT_TRUE(stop.ok()) << stop.message();
+    stopped = *stop;
+    if (stopped) break;
+  }
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(stream.text(), "say ");
+}
+
 TEST(TextStream, NeverSplitsACharacter) {
   const TextSetup text = FamilyText();
   const std::string want = "a\xe2\x82\xac\xf0\x9f\x98\x80z";

@@ -48,18 +48,43 @@ Result<bool> TextStream::Push(std::int32_t id) {
 bool TextStream::Append(std::string_view part, bool visible) {
   held_ += part;
   visible_.insert(visible_.end(), part.size(), visible);
-  std::size_t stop_at = std::string::npos;
-  for (const std::string& stop : stop_strings_) stop_at = std::min(stop_at, held_.find(stop));
-  if (stop_at != std::string::npos) {
-    Release(stop_at);
+  Match match = MatchStops(held_);
+  if (std::find(visible_.begin(), visible_.end(), false) != visible_.end()) {
+    // The same for what the reader sees, in which hidden tokens leave no gap.
+    std::string seen;
+    std::vector<std::size_t> places;  // of the bytes of seen in held_
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      if (!visible_[i]) continue;
+      seen.push_back(held_[i]);
+      places.push_back(i);
+    }
+    places.push_back(held_.size());
+    const Match other = MatchStops(seen);
+    const std::size_t begin = places[other.begin];
+    if (match.found == other.found) match.begin = std::min(match.begin, begin);
+    if (other.found && !match.found) match = {true, begin};
+  }
+  Release(match.begin);
+  if (match.found) {
     held_.clear();
     visible_.clear();
-    return true;
   }
-  std::size_t keep = 0;
-  for (const std::string& stop : stop_strings_) keep = std::max(keep, OpenPrefix(held_, stop));
-  Release(held_.size() - keep);
-  return false;
+  return match.found;
+}
+
+TextStream::Match TextStream::MatchStops(std::string_view text) const {
+  Match match{false, text.size()};
+  for (const std::string& stop : stop_strings_) {
+    const std::size_t at = text.find(stop);
+    if (at == std::string_view::npos) continue;
+    match.begin = match.found ? std::min(match.begin, at) : at;
+    match.found = true;
+  }
+  if (match.found) return match;
+  for (const std::string& stop : stop_strings_) {
+    match.begin = std::min(match.begin, text.size() - OpenPrefix(text, stop));
+  }
+  return match;
 }
 
 void TextStream::Release(std::size_t bytes) {

@@ -34,7 +34,13 @@ class TextStream {
   const std::string& text() const { return text_; }
 
  private:
-  // Adds text that a reader sees, or that only stop strings see.
+  // Where the earliest stop string begins, or (not found) where one may begin that is not complete.
+  struct Match {
+    bool found;
+    std::size_t begin;
+  };
+  Match MatchStops(std::string_view text) const;
+  // Adds text that a reader sees, or that only stop strings see. True if a stop string is complete.
   bool Append(std::string_view part, bool visible);
   void Release(std::size_t bytes);
 

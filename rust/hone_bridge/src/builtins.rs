@@ -81,6 +81,10 @@ fn dict(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
 }
 
 pub fn install(env: &mut Environment) {
+    // Tests of the engine that jinja2 does not have.
+    for name in ["endingwith", "int", "safe", "startingwith"] {
+        env.remove_test(name);
+    }
     env.add_test("sequence", is_sequence);
     env.add_test("iterable", is_iterable);
     env.add_test("callable", is_callable);

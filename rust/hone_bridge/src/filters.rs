@@ -5,10 +5,12 @@
 use std::collections::HashSet;
 
 use minijinja::value::{Rest, Tuple, Value, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State};
+use minijinja::{Environment, Error, ErrorKind, State};
 
 use crate::args::{to_int, type_error, Args};
+use crate::methods::DICT_METHODS;
 use crate::json::{dumps, Style};
+use crate::objects::Dict;
 use crate::order::{compare, sort_by_key, Work};
 use crate::printf::{printf, to_big_int, to_float};
 use crate::pyrepr::{self, Budget};
@@ -18,7 +20,8 @@ use crate::textfilters;
 /// A filter as this crate writes them: the piped value comes first.
 pub type Filter = fn(&State, &Value, &[Value]) -> Result<Value, Error>;
 
-const FILTERS: [(&str, Filter); 18] = [
+const FILTERS: [(&str, Filter); 19] = [
+    ("attr", attr),
     ("default", default),
     ("d", default),
     ("dictsort", dictsort),
@@ -39,7 +42,13 @@ const FILTERS: [(&str, Filter); 18] = [
     (PRINTF, percent),
 ];
 
+/// Filters of the engine that jinja2 does not have.
+const FOREIGN: [&str; 5] = ["bool", "chain", "lines", "split", "zip"];
+
 pub fn install(env: &mut Environment) {
+    for name in FOREIGN {
+        env.remove_filter(name);
+    }
     for (name, filter) in FILTERS.iter().chain(textfilters::FILTERS.iter()) {
         let filter = *filter;
         env.add_filter(
@@ -91,6 +100,23 @@ fn elements(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
         list.push(item?);
     }
     Ok(list)
+}
+
+/// The attribute and never the entry of a dict.
+fn attr(_: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+    let args = Args::bind("attr", args, &["name"])?;
+    let name = args.text(0)?;
+    if value.downcast_object_ref::<Dict>().is_some() && !DICT_METHODS.contains(&name) {
+        return Ok(Value::UNDEFINED);
+    }
+    value.get_attr(name)
+}
+
+fn defined(value: &Value) -> Result<(), Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    Ok(())
 }
 
 fn default(_: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
@@ -363,6 +389,7 @@ fn parse_float(text: &str) -> Option<f64> {
 
 fn int(_: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
     let args = Args::bind("int", args, &["default", "base"])?;
+    defined(value)?;
     let base = u32::try_from(args.int_or(1, 10)?).unwrap_or(1);
     let truncated = |v: f64| (v.is_finite() && v.abs() < 1e38).then_some(v.trunc() as i128);
     let number = match value.as_str() {
@@ -377,6 +404,7 @@ fn int(_: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
 
 fn float(_: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
     let args = Args::bind("float", args, &["default"])?;
+    defined(value)?;
     let number = match value.as_str() {
         Some(text) => parse_float(text),
         None => to_float(value),

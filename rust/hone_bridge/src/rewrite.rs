@@ -222,6 +222,10 @@ impl Writer<'_> {
             if at > from {
                 out.push_str(&self.source[self.tokens[at - 1].end..self.tokens[at].start]);
             }
+            if self.is_unary_plus(at) {
+                at += 1;
+                continue;
+            }
             let operand = |at: usize| {
                 let end = if self.text(at) == "%" { self.operand_end(at + 1) } else { None };
                 end.filter(|end| *end <= to)
@@ -240,6 +244,21 @@ impl Writer<'_> {
             out.push_str(&left);
         }
         out
+    }
+
+    /// The engine has no unary plus.
+    fn is_unary_plus(&self, at: usize) -> bool {
+        const WORDS: [&str; 8] = ["and", "else", "if", "in", "is", "not", "or", "elif"];
+        if self.text(at) != "+" {
+            return false;
+        }
+        match at.checked_sub(1) {
+            None => true,
+            Some(before) if self.is(before, Kind::Symbol) => {
+                !matches!(self.text(before), ")" | "]" | "}")
+            }
+            Some(before) => WORDS.contains(&self.text(before)),
+        }
     }
 
     /// The token after the operand that starts at `at`, with everything that binds tighter than %.

@@ -18,6 +18,9 @@ constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint64_t kMaxAlignment = 1U << 20;
 constexpr std::uint64_t kMaxNameBytes = 65535;
 constexpr std::uint32_t kMaxDims = 4;
+// Far above any vocabulary; values are widened, so a larger array could outgrow the file many
+// times.
+constexpr std::uint64_t kMaxElements = 1U << 24;
 // The smallest entries there can be; they bound the counts by the size of the file.
 constexpr std::uint64_t kMinPairBytes = 8 + 4 + 1;
 constexpr std::uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;
@@ -289,6 +292,10 @@ class Reader {
       return Damaged(StrCat("the element type is ", raw_type, ", expected 0 to 12"));
     }
     HONE_TRY(CheckCount("element", count, MinBytes(type)));
+    if (count > kMaxElements) {
+      return Status(Code::kUnsupported,
+                    StrCat("the array has ", count, " elements, expected at most ", kMaxElements));
+    }
     auto array = std::make_shared<GgufArray>();
     const auto size = static_cast<std::size_t>(count);
     if (type == ValueType::kString) {

@@ -171,6 +171,9 @@ TEST(Gguf, HugeCountsAreRefusedWithoutAllocation) {
     }
   }
   EXPECT_HAS(ErrorOf(with_array(9, 1), Code::kUnsupported), "arrays of arrays");
+  EXPECT_HAS(
+      ErrorOf(with_array(0, (1U << 24) + 1) + std::string(1U << 24, '\0'), Code::kUnsupported),
+      "at most 16777216");
   EXPECT_HAS(ErrorOf(with_array(13, 1)), "element type is 13");
 }
 

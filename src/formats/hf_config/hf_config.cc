@@ -161,6 +161,13 @@ Status ReadTemplateKey(const std::string& path, const Json& config, std::string&
   return Status();
 }
 
+// Read without a check for web pages: a template may well begin with markup.
+Result<std::string> ReadTemplateFile(const std::string& path) {
+  HONE_ASSIGN(std::string body, ReadFile(path));
+  if (!IsUtf8(body)) return Status(Code::kDataLoss, StrCat(path, ": the text is not UTF-8"));
+  return body;
+}
+
 Status ReadAdditionalTemplates(const std::string& folder, TextFacts& text) {
   const std::string path = Join(folder, "additional_chat_templates");
   if (!IsDirectory(path)) return Status();
@@ -172,7 +179,7 @@ Status ReadAdditionalTemplates(const std::string& folder, TextFacts& text) {
   if (error) return Status(Code::kIo, StrCat(path, ": cannot list: ", error.message()));
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
-    HONE_ASSIGN(std::string body, ReadText(Join(path, name + ".jinja")));
+    HONE_ASSIGN(std::string body, ReadTemplateFile(Join(path, name + ".jinja")));
     AddNamed(name, std::move(body), text);
   }
   return Status();
@@ -188,9 +195,7 @@ Status ReadTemplates(const std::string& folder, const Json& tokenizer_config, Te
   std::vector<Candidate> found;
   HONE_TRY(ReadAdditionalTemplates(folder, text));
   if (const std::string path = Join(folder, "chat_template.jinja"); FileExists(path)) {
-    // Read without a check for web pages: a template may well begin with markup.
-    HONE_ASSIGN(std::string body, ReadFile(path));
-    if (!IsUtf8(body)) return Status(Code::kDataLoss, StrCat(path, ": the text is not UTF-8"));
+    HONE_ASSIGN(std::string body, ReadTemplateFile(path));
     found.push_back({"chat_template.jinja", std::move(body)});
   }
   const std::string json_path = Join(folder, "chat_template.json");

@@ -14,18 +14,41 @@ constexpr flatbuffers::voffset_t kFirstField = 4;
 template <typename Visit>
 bool VisitType(std::uint8_t value_type, const Visit& visit) {
   switch (value_type) {
-    case 1: visit(std::uint8_t{}); return true;
-    case 2: visit(std::int8_t{}); return true;
-    case 3: visit(std::uint16_t{}); return true;
-    case 4: visit(std::int16_t{}); return true;
-    case 5: visit(std::uint32_t{}); return true;
-    case 6: visit(std::int32_t{}); return true;
-    case 7: visit(float{}); return true;
-    case 8: visit(bool{}); return true;
-    case 10: visit(std::uint64_t{}); return true;
-    case 11: visit(std::int64_t{}); return true;
-    case 12: visit(double{}); return true;
-    default: return false;
+    case 1:
+      visit(std::uint8_t{});
+      return true;
+    case 2:
+      visit(std::int8_t{});
+      return true;
+    case 3:
+      visit(std::uint16_t{});
+      return true;
+    case 4:
+      visit(std::int16_t{});
+      return true;
+    case 5:
+      visit(std::uint32_t{});
+      return true;
+    case 6:
+      visit(std::int32_t{});
+      return true;
+    case 7:
+      visit(float{});
+      return true;
+    case 8:
+      visit(bool{});
+      return true;
+    case 10:
+      visit(std::uint64_t{});
+      return true;
+    case 11:
+      visit(std::int64_t{});
+      return true;
+    case 12:
+      visit(double{});
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -4,10 +4,10 @@
 // ones in a struct of the bare number, under the same type number.
 #pragma once
 
+#include <flatbuffers/flatbuffers.h>
+
 #include <cstdint>
 #include <string>
-
-#include <flatbuffers/flatbuffers.h>
 
 #include "base/span_util.h"
 #include "base/status.h"

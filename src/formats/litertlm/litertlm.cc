@@ -2,17 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/litertlm/litertlm.h"
 
+#include <flatbuffers/flatbuffers.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cstring>
 
-#include <flatbuffers/flatbuffers.h>
-
-#include "litertlm_header_generated.h"
-
 #include "formats/litertlm/header_value.h"
+#include "litertlm_header_generated.h"
 
 namespace hone::formats::litertlm {
 namespace {
@@ -56,9 +55,9 @@ std::string DescribeStranger(ByteSpan bytes) {
     return StrCat("the file is cut off: it has ", bytes.size(), " bytes");
   }
   std::string found;
-  for (const char c : text.substr(0, kMagic.size())) found += std::isprint(static_cast<unsigned char>(c)) ? c : '?';
-  return StrCat("not a .litertlm bundle: it begins with '", found, "', '", kMagic,
-                "' is expected");
+  for (const char c : text.substr(0, kMagic.size()))
+    found += std::isprint(static_cast<unsigned char>(c)) ? c : '?';
+  return StrCat("not a .litertlm bundle: it begins with '", found, "', '", kMagic, "' is expected");
 }
 
 std::string SectionText(std::size_t index, SectionType type) {
@@ -82,9 +81,8 @@ Result<std::vector<std::uint64_t>> ReadTables(ByteSpan file, Header& header,
   header.minor = *ReadLe<std::uint32_t>(file, 12);
   header.patch = *ReadLe<std::uint32_t>(file, 16);
   if (header.major != 1) {
-    return Status(Code::kUnsupported,
-                  StrCat("bundle version ", header.major, ".", header.minor, ".", header.patch,
-                         ", version 1 is supported"));
+    return Status(Code::kUnsupported, StrCat("bundle version ", header.major, ".", header.minor,
+                                             ".", header.patch, ", version 1 is supported"));
   }
   if (header.minor > kMinorVersion) {
     Warn(warnings, StrCat("bundle version 1.", header.minor, " is newer than 1.", kMinorVersion,
@@ -97,8 +95,8 @@ Result<std::vector<std::uint64_t>> ReadTables(ByteSpan file, Header& header,
   }
   const std::uint64_t size = *header_end - kHeaderBegin;
   if (size > kMaxHeaderBytes) {
-    return Damaged(StrCat("the header has ", size, " bytes, at most ", kMaxHeaderBytes,
-                          " are accepted"));
+    return Damaged(
+        StrCat("the header has ", size, " bytes, at most ", kMaxHeaderBytes, " are accepted"));
   }
   if (*header_end > kSectionAlignment) {
     Warn(warnings, StrCat("the header ends at ", *header_end, ", LiteRT-LM reads only ",
@@ -166,8 +164,8 @@ Status CheckSections(const Header& header, std::uint64_t header_end, std::uint64
                             " bytes; it is cut off, download or copy it again"));
     }
     if (section.begin < previous_end) {
-      return Damaged(StrCat(text, ": begins at ", section.begin, ", inside what ends at ",
-                            previous_end));
+      return Damaged(
+          StrCat(text, ": begins at ", section.begin, ", inside what ends at ", previous_end));
     }
     previous_end = section.end;
     if (section.begin % kSectionAlignment != 0) {
@@ -220,10 +218,18 @@ Result<flatbuffers::Offset<Items>> WriteItems(flatbuffers::FlatBufferBuilder& fb
 }  // namespace
 
 std::string SectionTypeName(SectionType type) {
-  static constexpr std::array<const char*, 12> kNames = {
-      "NONE",          "GenericBinaryData",      "Deprecated",            "TFLiteModel",
-      "SP_Tokenizer",  "LlmMetadataProto",       "HF_Tokenizer_Zlib",     "TFLiteWeights",
-      "EmbeddingMetadataProto", "ExecutorMetadataProto", "TtsMetadataProto", "AsrMetadataProto"};
+  static constexpr std::array<const char*, 12> kNames = {"NONE",
+                                                         "GenericBinaryData",
+                                                         "Deprecated",
+                                                         "TFLiteModel",
+                                                         "SP_Tokenizer",
+                                                         "LlmMetadataProto",
+                                                         "HF_Tokenizer_Zlib",
+                                                         "TFLiteWeights",
+                                                         "EmbeddingMetadataProto",
+                                                         "ExecutorMetadataProto",
+                                                         "TtsMetadataProto",
+                                                         "AsrMetadataProto"};
   const auto number = static_cast<std::size_t>(type);
   if (number < kNames.size()) return kNames[number];
   return StrCat("section type ", number);
@@ -246,8 +252,8 @@ Result<Header> ParseHeader(ByteSpan file_bytes, std::vector<std::string>* warnin
   flatbuffers::Verifier verifier(reinterpret_cast<const std::uint8_t*>(tables.data()), size,
                                  kMaxDepth, kMaxTables);
   if (!fb::VerifyLiteRTLMMetaDataBuffer(verifier)) {
-    return Damaged(StrCat("the header's tables (bytes ", kHeaderBegin, " to ", header_end,
-                          ") are damaged"));
+    return Damaged(
+        StrCat("the header's tables (bytes ", kHeaderBegin, " to ", header_end, ") are damaged"));
   }
   const fb::LiteRTLMMetaData& root = *fb::GetLiteRTLMMetaData(tables.data());
   HONE_TRY(CheckUnfolded(root, (1ULL << 20) + 16 * size));

@@ -34,7 +34,8 @@ Header TwoSections() {
   metadata.end = 16400;
   Section model;
   model.type = SectionType::kTfliteModel;
-  model.items = {{"model_type", "tf_lite_embedder", 9}, {"Model_Type", "x", 9},
+  model.items = {{"model_type", "tf_lite_embedder", 9},
+                 {"Model_Type", "x", 9},
                  {"model_type", "TF_Lite_Embedder", 9}};
   model.begin = 32768;
   model.end = 32800;
@@ -166,8 +167,7 @@ TEST(Litertlm, SectionsMustLieInTheFileInOrder) {
   EXPECT_NE(error([](auto& s) { s[1].begin = 16390; }).find("inside what ends at 16400"),
             std::string::npos);
   EXPECT_NE(error([](auto& s) { std::swap(s[0], s[1]); }).find("inside"), std::string::npos);
-  EXPECT_NE(error([](auto& s) { s[0].begin = 40; }).find("inside what ends at"),
-            std::string::npos);
+  EXPECT_NE(error([](auto& s) { s[0].begin = 40; }).find("inside what ends at"), std::string::npos);
   EXPECT_NE(error([](auto& s) { s[1].end = ~0ULL; }).find("ends at 18446744073709551615"),
             std::string::npos);
 }

@@ -30,8 +30,8 @@ struct ModelType {
   const char* name;
 };
 constexpr ModelType kModelTypes[] = {
-    {1, "generic_model"}, {2, "gemma3n"},  {3, "function_gemma"}, {4, "gemma3"},
-    {5, "qwen3"},         {6, "qwen2p5"},  {7, "gemma4"},         {8, "fast_vlm"},
+    {1, "generic_model"}, {2, "gemma3n"},   {3, "function_gemma"}, {4, "gemma3"},
+    {5, "qwen3"},         {6, "qwen2p5"},   {7, "gemma4"},         {8, "fast_vlm"},
     {11, "lfm2"},         {12, "minicpm5"}, {13, "minicpmv4"},
 };
 constexpr std::string_view kUnknownModelType = "field ";
@@ -214,12 +214,12 @@ Status UseField(const Field& field, LlmMetadata& m, bool* used) {
 
 Result<LlmMetadata> ParseLlmMetadata(ByteSpan bytes) {
   LlmMetadata metadata;
-  HONE_TRY(ReadFields(AsText(bytes), metadata.unknown,
-                      [&metadata](const Field& field, bool* used) -> Status {
-                        return UseField(field, metadata, used)
-                            .Context(StrCat("field ", field.number));
-                      })
-               .Context("LlmMetadata"));
+  HONE_TRY(
+      ReadFields(AsText(bytes), metadata.unknown,
+                 [&metadata](const Field& field, bool* used) -> Status {
+                   return UseField(field, metadata, used).Context(StrCat("field ", field.number));
+                 })
+          .Context("LlmMetadata"));
   return metadata;
 }
 

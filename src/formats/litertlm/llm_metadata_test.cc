@@ -65,13 +65,13 @@ TEST(LlmMetadata, ReadsTheMessageOfTheFormatNotes) {
 
 TEST(LlmMetadata, KeepsUnknownFieldsInTheirOrder) {
   const std::string text = Bytes({
-      0x12, 0x05, 0x12, 0x03, 'e', 'n', 'd',  // stop token as text
-      0x28, 0x10,                             // max_num_tokens
-      0x32, 0x04, 0x9a, 0x06, 0x01, 'x',      // model type 99
-      0x50, 0x07,                             // kv_cache_init_value
-      0x58, 0x01,                             // supports_thinking
-      0xa0, 0x06, 0x05,                       // field 100
-      0xaa, 0x06, 0x02, 'h', 'i',             // field 101
+      0x12, 0x05, 0x12, 0x03, 'e',  'n', 'd',  // stop token as text
+      0x28, 0x10,                              // max_num_tokens
+      0x32, 0x04, 0x9a, 0x06, 0x01, 'x',       // model type 99
+      0x50, 0x07,                              // kv_cache_init_value
+      0x58, 0x01,                              // supports_thinking
+      0xa0, 0x06, 0x05,                        // field 100
+      0xaa, 0x06, 0x02, 'h',  'i',             // field 101
   });
   auto m = ParseLlmMetadata(AsBytes(text));
   ASSERT_TRUE(m.ok()) << m.message();
@@ -103,8 +103,8 @@ TEST(LlmMetadata, ReadsNumbersThatAreNotPacked) {
 
 TEST(LlmMetadata, DamagedMessagesNameTheField) {
   for (const std::string& text :
-       {Bytes({0x12, 0x7f, 0x0a}), Bytes({0x12, 0x02, 0x0a, 0x05}), Bytes({0x00}),
-        Bytes({0x2b}), Bytes({0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}),
+       {Bytes({0x12, 0x7f, 0x0a}), Bytes({0x12, 0x02, 0x0a, 0x05}), Bytes({0x00}), Bytes({0x2b}),
+        Bytes({0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}),
         Bytes({0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 0x80})}) {
     const auto m = ParseLlmMetadata(AsBytes(text));
     ASSERT_FALSE(m.ok());

@@ -3,7 +3,6 @@
 #include "formats/litertlm/proto_fields.h"
 
 #include <algorithm>
-
 #include <protozero/varint.hpp>
 
 namespace hone::formats::litertlm {

@@ -4,13 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <protozero/pbf_reader.hpp>
-#include <protozero/pbf_writer.hpp>
 
 #include "base/status.h"
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <zlib.h>
 
 #include "base/check.h"
 #include "formats/litertlm/litertlm.h"
@@ -69,9 +69,8 @@ Result<std::string> InflateTokenizer(ByteSpan section, std::uint64_t max_bytes) 
     if (room != 0) written += room_before - z.avail_out;
   }
   if (code != Z_STREAM_END) {
-    return Status(Code::kDataLoss,
-                  StrCat("the compressed tokenizer is damaged or cut off after ", written, " of ",
-                         *declared, " bytes"));
+    return Status(Code::kDataLoss, StrCat("the compressed tokenizer is damaged or cut off after ",
+                                          written, " of ", *declared, " bytes"));
   }
   if (written != *declared) {
     return Status(Code::kDataLoss, StrCat("the compressed tokenizer declares ", *declared,
@@ -87,8 +86,8 @@ std::vector<std::byte> DeflateTokenizer(std::string_view tokenizer_json) {
   std::memcpy(out.data(), &raw, sizeof(raw));
   // Fails only if the room is short, and compressBound made it large enough, or without memory.
   HONE_CHECK(compress2(reinterpret_cast<Bytef*>(out.data() + kSizeBytes), &size,
-                       reinterpret_cast<const Bytef*>(tokenizer_json.data()),
-                       tokenizer_json.size(), 9) == Z_OK);
+                       reinterpret_cast<const Bytef*>(tokenizer_json.data()), tokenizer_json.size(),
+                       9) == Z_OK);
   out.resize(kSizeBytes + size);
   return out;
 }

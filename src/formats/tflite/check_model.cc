@@ -21,8 +21,8 @@ class Checker {
     if (model_.subgraphs.empty()) return Error("the model has no subgraphs");
     HONE_TRY(CheckBuffers());
     for (std::size_t i = 0; i < model_.subgraphs.size(); ++i) {
-      HONE_TRY(CheckSubgraph(model_.subgraphs[i])
-                   .Context(SubgraphText(i, model_.subgraphs[i].name)));
+      HONE_TRY(
+          CheckSubgraph(model_.subgraphs[i]).Context(SubgraphText(i, model_.subgraphs[i].name)));
     }
     depth_.assign(model_.subgraphs.size(), kUnvisited);
     for (std::size_t i = 0; i < model_.subgraphs.size(); ++i) HONE_TRY(CheckNesting(i, 0));
@@ -137,8 +137,8 @@ class Checker {
       if (!std::isfinite(scale)) return Error("quantization has a scale that is not finite");
     }
     const std::size_t points = q.zero_point.size();
-    const bool points_fit = options_.for_writing ? points == q.scale.size()
-                                                 : points <= 1 || points == q.scale.size();
+    const bool points_fit =
+        options_.for_writing ? points == q.scale.size() : points <= 1 || points == q.scale.size();
     if (!points_fit) {
       return Error("quantization has ", q.scale.size(), " scales but ", points, " zero points");
     }

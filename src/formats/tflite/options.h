@@ -4,9 +4,8 @@
 // includes it.
 #pragma once
 
-#include "tflite_schema_generated.h"
-
 #include "formats/tflite/tflite.h"
+#include "tflite_schema_generated.h"
 
 namespace hone::formats::tflite {
 

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/tflite/plan_model.h"
 
+#include <flatbuffers/flatbuffers.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
-
-#include <flatbuffers/flatbuffers.h>
 
 #include "formats/tflite/check_model.h"
 #include "formats/tflite/options.h"
@@ -149,9 +149,9 @@ class Builder {
 
   // Equal keys for equal contents.
   static std::string QuantizationKey(const Quantization& q) {
-    std::string key = StrCat(q.scale.size(), " ", q.quantized_dimension, " ",
-                             q.scales_tensor.value_or(-1), " ", q.scales_tensor.has_value(), " ",
-                             q.zero_points_tensor, " ", q.block_size, " ");
+    std::string key =
+        StrCat(q.scale.size(), " ", q.quantized_dimension, " ", q.scales_tensor.value_or(-1), " ",
+               q.scales_tensor.has_value(), " ", q.zero_points_tensor, " ", q.block_size, " ");
     key.append(reinterpret_cast<const char*>(q.scale.data()), q.scale.size() * sizeof(float));
     key.append(reinterpret_cast<const char*>(q.zero_point.data()),
                q.zero_point.size() * sizeof(std::int64_t));
@@ -209,9 +209,9 @@ class Builder {
       case fb::BuiltinOptions::ConcatenationOptions:
         return fb::CreateConcatenationOptions(fbb_, o.axis.value_or(0), activation).Union();
       case fb::BuiltinOptions::FullyConnectedOptions:
-        return fb::CreateFullyConnectedOptions(
-                   fbb_, activation, static_cast<std::int8_t>(o.weights_format), o.keep_num_dims,
-                   o.asymmetric_quantize_inputs)
+        return fb::CreateFullyConnectedOptions(fbb_, activation,
+                                               static_cast<std::int8_t>(o.weights_format),
+                                               o.keep_num_dims, o.asymmetric_quantize_inputs)
             .Union();
       case fb::BuiltinOptions::BatchMatMulOptions:
         return fb::CreateBatchMatMulOptions(fbb_, o.adj_x, o.adj_y, o.asymmetric_quantize_inputs)
@@ -286,7 +286,8 @@ WritePlan LayOut(const Model& model, std::vector<std::byte> head, bool external)
     } else {
       const std::uint64_t vector = data - kLengthBytes;
       // A total over the limit is planned again outside; until then the cut offset does no harm.
-      const auto offset = static_cast<std::uint32_t>(vector - static_cast<std::uint64_t>(field - base));
+      const auto offset =
+          static_cast<std::uint32_t>(vector - static_cast<std::uint64_t>(field - base));
       std::memcpy(place, &offset, sizeof(offset));
       plan.extra.emplace_back(vector, AsBytesVector(static_cast<std::uint32_t>(bytes)));
     }
@@ -308,14 +309,13 @@ Status CheckWritable(const Model& model) {
                                                ": its options are unknown and would be lost"));
     }
   }
-  std::uint64_t embedded = 0, deferred = 0;
+  std::uint64_t embedded = 0;
   for (const Buffer& buffer : model.buffers) {
     embedded += buffer.data.size();
     if (buffer.deferred_bytes > (1ULL << 50)) {
       return Status(Code::kInvalidArgument,
                     StrCat("a buffer of ", buffer.deferred_bytes, " bytes is too large"));
     }
-    deferred += buffer.deferred_bytes;
   }
   if (embedded > kMaxEmbeddedBytes) {
     return Status(Code::kInvalidArgument,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <flatbuffers/flatbuffers.h>
+
+#include <algorithm>
 
 #include "formats/tflite/check_model.h"
 #include "formats/tflite/options.h"
@@ -148,8 +148,8 @@ class Reader {
     }
     for (std::size_t i = 0; i < graph.operators.size(); ++i) {
       Operator& op = graph.operators[i];
-      HONE_TRY(ReadOperator(root, *from.operators()->Get(Index(i)), op)
-                   .Context(OperatorText(i, op.op)));
+      HONE_TRY(
+          ReadOperator(root, *from.operators()->Get(Index(i)), op).Context(OperatorText(i, op.op)));
       if (op.op == Op::kCast) ReadCastTypes(graph, op);
     }
     return {};
@@ -178,9 +178,9 @@ class Reader {
     if (from.details_type() == fb::QuantizationDetails::NONE) return {};
     const fb::BlockwiseQuantization* block = from.details_as_BlockwiseQuantization();
     if (!block || (block->block_shape() && block->block_shape()->size() != 0)) {
-      return Status(Code::kUnsupported, StrCat("quantization details of type ",
-                                               static_cast<int>(from.details_type()),
-                                               "; per channel and blockwise are supported"));
+      return Status(Code::kUnsupported,
+                    StrCat("quantization details of type ", static_cast<int>(from.details_type()),
+                           "; per channel and blockwise are supported"));
     }
     q.scales_tensor = block->scales();
     q.zero_points_tensor = block->zero_points();
@@ -191,8 +191,8 @@ class Reader {
   Status ReadOperator(const fb::Model& root, const fb::Operator& from, Operator& op) {
     const std::size_t codes = root.operator_codes() ? root.operator_codes()->size() : 0;
     if (from.opcode_index() >= codes) {
-      return Status(Code::kDataLoss, StrCat("operator code ", from.opcode_index(),
-                                            ", but the model has ", codes));
+      return Status(Code::kDataLoss,
+                    StrCat("operator code ", from.opcode_index(), ", but the model has ", codes));
     }
     const fb::OperatorCode& code = *root.operator_codes()->Get(from.opcode_index());
     op.op = static_cast<Op>(

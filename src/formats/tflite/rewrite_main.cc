@@ -18,8 +18,8 @@ namespace {
 Status RewriteModel(const std::string& in, const std::string& out, std::string_view mode) {
   HONE_ASSIGN(const MappedFile map, MappedFile::Open(in));
   HONE_ASSIGN(const tflite::Model model, tflite::ReadModel(map.bytes()));
-  return WriteFileAtomic(out, tflite::WriteToMemory(model, mode != "embedded",
-                                                    mode == "outside" ? 0 : ~0ULL));
+  return WriteFileAtomic(
+      out, tflite::WriteToMemory(model, mode != "embedded", mode == "outside" ? 0 : ~0ULL));
 }
 
 Status RewriteBundle(const std::string& in, const std::string& out) {
@@ -36,10 +36,10 @@ Status RewriteBundle(const std::string& in, const std::string& out) {
 }  // namespace hone::formats
 
 int main(int argc, char** argv) {
-  const hone::Status status = argc == 4   ? hone::formats::RewriteModel(argv[1], argv[2], argv[3])
-                              : argc == 3 ? hone::formats::RewriteBundle(argv[1], argv[2])
-                                          : hone::Status(hone::Code::kInvalidArgument,
-                                                         "two file names and perhaps a mode");
+  const hone::Status status =
+      argc == 4   ? hone::formats::RewriteModel(argv[1], argv[2], argv[3])
+      : argc == 3 ? hone::formats::RewriteBundle(argv[1], argv[2])
+                  : hone::Status(hone::Code::kInvalidArgument, "two file names and perhaps a mode");
   if (status.ok()) return 0;
   std::fprintf(stderr, "%.*s\n", static_cast<int>(status.message().size()),
                status.message().data());

@@ -84,8 +84,7 @@ void TestModel::MakeComposite(std::int32_t body) {
   op(0).options.decomposition_subgraph = body;
 }
 
-std::vector<std::byte> WriteToMemory(const Model& model, bool defer,
-                                     std::uint64_t external_above) {
+std::vector<std::byte> WriteToMemory(const Model& model, bool defer, std::uint64_t external_above) {
   Model planned = model;
   std::vector<ByteSpan> deferred(model.buffers.size());
   for (std::size_t i = 0; defer && i < model.buffers.size(); ++i) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 
@@ -32,8 +34,7 @@ void ExpectSame(const Model& a, const Model& b) {
 
 TEST(Tflite, GoldenModelsSurviveReadAndWrite) {
   int files = 0;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(GoldenPath(""))) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(GoldenPath(""))) {
     if (entry.path().extension() != ".tflite") continue;
     ++files;
     const auto map = MappedFile::Open(entry.path());
@@ -53,6 +54,101 @@ TEST(Tflite, GoldenModelsSurviveReadAndWrite) {
     }
   }
   EXPECT_EQ(files, 8);
+}
+
+// The part of a listing made by other tools that shows operators: "--- SUBGRAPH 0 b'name'",
+// "[0] RESHAPE v1" and operands "      i0 #3 FLOAT32[1, 64]".
+std::vector<std::string> GoldenListing(const std::string& text) {
+  std::vector<std::string> out;
+  std::size_t at = text.find("== OPS\n");
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("--- SUBGRAPH")) {
+      out.emplace_back(line.substr(0, line.find(" sig=")));
+    } else if (line.starts_with("[")) {
+      out.emplace_back(line.substr(0, line.find(" {")));
+    } else if (line.starts_with("      ")) {
+      out.emplace_back(line.substr(0, line.find(" \"")));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> OwnListing(const Model& model) {
+  std::vector<std::string> out;
+  const auto operands = [&out](const Subgraph& graph, char kind,
+                               const std::vector<std::int32_t>& list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      std::string line = StrCat("      ", kind, i, " ");
+      if (list[i] < 0) {
+        out.push_back(line + "-");
+        continue;
+      }
+      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(list[i])];
+      line += StrCat("#", list[i], " ");
+      for (const char* c = TensorTypeName(tensor.type); *c != 0; ++c) {
+        line += static_cast<char>(std::toupper(*c));
+      }
+      line += "[";
+      for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+        line += StrCat(d == 0 ? "" : ", ", tensor.shape[d]);
+      }
+      out.push_back(line + "]");
+    }
+  };
+  for (std::size_t g = 0; g < model.subgraphs.size(); ++g) {
+    const Subgraph& graph = model.subgraphs[g];
+    out.push_back(StrCat("--- SUBGRAPH ", g, " b'", graph.name, "'"));
+    for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+      const Operator& op = graph.operators[i];
+      out.push_back(StrCat("[", i, "] ", OpName(op.op), " v", op.version));
+      operands(graph, 'i', op.inputs);
+      operands(graph, 'o', op.outputs);
+    }
+  }
+  return out;
+}
+
+TEST(Tflite, OperatorsAndOperandsAreThoseOfTheGoldenListings) {
+  for (const char* name : {"tiny-llama-fp32", "tiny-llama-wi4b32"}) {
+    const auto map = MappedFile::Open(GoldenPath(StrCat(name, "/model.tflite")));
+    ASSERT_TRUE(map.ok()) << map.message();
+    const auto model = ReadModel(map->bytes());
+    ASSERT_TRUE(model.ok()) << model.message();
+    const auto text = ReadFile(GoldenPath(StrCat(name, "/dissect-model.txt")));
+    ASSERT_TRUE(text.ok()) << text.message();
+    const std::vector<std::string> want = GoldenListing(*text);
+    const std::vector<std::string> got = OwnListing(*model);
+    ASSERT_GT(want.size(), 1000u);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(got[i], want[i]) << name << " line " << i;
+  }
+}
+
+TEST(Tflite, OptionsOfTheGoldenDecodeGraphAreRead) {
+  const auto map = MappedFile::Open(GoldenPath("tiny-llama-fp32/model.tflite"));
+  ASSERT_TRUE(map.ok()) << map.message();
+  const auto model = ReadModel(map->bytes());
+  ASSERT_TRUE(model.ok()) << model.message();
+  const SignatureDef* decode = model->FindSignature("decode");
+  ASSERT_NE(decode, nullptr);
+  for (const Operator& op : model->subgraphs[decode->subgraph].operators) {
+    const OpOptions& o = op.options;
+    EXPECT_FALSE(op.unknown_options);
+    EXPECT_EQ(o.fused_activation, 0);
+    EXPECT_EQ(o.keep_num_dims, op.op == Op::kFullyConnected);
+    EXPECT_EQ(o.adj_y, op.op == Op::kBatchMatMul);
+    EXPECT_EQ(o.beta, 1.0f);
+    EXPECT_EQ(o.axis.has_value(), op.op == Op::kConcatenation || op.op == Op::kPack);
+    EXPECT_EQ(o.values_count, op.op == Op::kPack ? 4 : 0);
+    if (op.op == Op::kCast) {
+      EXPECT_EQ(o.in_type, TensorType::kInt32);
+      EXPECT_EQ(o.out_type, TensorType::kFloat32);
+    }
+  }
 }
 
 TEST(Tflite, EqualScalesAreStoredOnce) {
@@ -104,8 +200,8 @@ struct BadModel {
 const BadModel kBadModels[] = {
     {"buffer out of range", [](TestModel& m) { m.tensor(1).buffer = 99; },
      "subgraph 0 (main): tensor 1 (w): buffer 99, but the model has"},
-    {"product overflow",
-     [](TestModel& m) { m.tensor(0).shape = {1 << 30, 1 << 30, 1 << 30}; }, "too many elements"},
+    {"product overflow", [](TestModel& m) { m.tensor(0).shape = {1 << 30, 1 << 30, 1 << 30}; },
+     "too many elements"},
     {"negative dimension", [](TestModel& m) { m.tensor(0).shape = {1, -2}; }, "dimension -2"},
     {"constant of the wrong size", [](TestModel& m) { m.tensor(1).shape = {4, 127}; },
      "tensor 1 (w): shape and type (508 x int4) need 254 bytes, but buffer 1 has 256"},
@@ -117,8 +213,8 @@ const BadModel kBadModels[] = {
      "signature 'decode': subgraph 5, but the model has 1 subgraphs"},
     {"signature tensor", [](TestModel& m) { m.model.signatures[0].inputs[0].second = 4; },
      "'x' is tensor 4"},
-    {"signature twice",
-     [](TestModel& m) { m.model.signatures.push_back(m.model.signatures[0]); }, "appears twice"},
+    {"signature twice", [](TestModel& m) { m.model.signatures.push_back(m.model.signatures[0]); },
+     "appears twice"},
     {"15 scales for 16 blocks", [](TestModel& m) { m.SetScales({1, 15}); },
      "blocks of 32 need 16 scales, but tensor 2 has 15"},
     {"no scales", [](TestModel& m) { m.SetScales({0, 16}); }, "need 16 scales"},

@@ -69,7 +69,7 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
   const std::byte* scales = panel + kPanelHeadBytes;
   const std::byte* codes = scales + ScaleBytes(a.k, a.block);
   const std::int8_t* x = a.x + i0 * a.x_stride;
-  const std::int32_t* sums = a.x_block_sums + i0 * a.sums_stride;
+  const std::int32_t* offsets = a.x_block_offsets + i0 * a.offsets_stride;
   __m256 total[kRows][2];
   for (int i = 0; i < kRows; ++i) {
     const __m256 zero = _mm256_set1_ps(-static_cast<float>(a.x_zero[i0 + i]));
@@ -82,11 +82,10 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
   for (std::int64_t b = 0; b < a.k / a.block; ++b) {
     __m256i acc[kRows][2];
     for (int i = 0; i < kRows; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_si256();
-    for (std::int64_t p = 0; p < parts; ++p, ++sums, codes += 256, x += kSumBlock) {
-      // sum w q = sum (w + 8) q - 8 sum q.
+    for (std::int64_t p = 0; p < parts; ++p, ++offsets, codes += 256, x += kSumBlock) {
       for (int i = 0; i < kRows; ++i) {
-        const __m256i offset = _mm256_set1_epi32(8 * sums[i * a.sums_stride]);
-        for (int h = 0; h < 2; ++h) acc[i][h] = _mm256_sub_epi32(acc[i][h], offset);
+        const __m256i offset = _mm256_set1_epi32(offsets[i * a.offsets_stride]);
+        for (int h = 0; h < 2; ++h) acc[i][h] = _mm256_add_epi32(acc[i][h], offset);
       }
       AddGroups<kRows>(codes, x, a.x_stride, 4, acc);
     }

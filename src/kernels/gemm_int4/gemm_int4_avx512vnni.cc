@@ -54,36 +54,37 @@ HONE_INLINE void StoreRow(__m512 y, const float* bias, std::int64_t n, float* ou
   _mm512_mask_storeu_ps(out, mask, y);
 }
 
-template <int kRows>
+// kOnePart: blocks of 32.
+template <int kRows, bool kOnePart>
 void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, const float* bias,
                std::int64_t n, float* y) {
   const std::byte* scales = panel + kPanelHeadBytes;
   const std::byte* codes = scales + ScaleBytes(a.k, a.block);
   const std::int8_t* x = a.x + i0 * a.x_stride;
-  const std::int32_t* sums = a.x_block_sums + i0 * a.sums_stride;
+  const std::int32_t* offsets = a.x_block_offsets + i0 * a.offsets_stride;
   const __m512 correction = _mm512_loadu_ps(panel);
   __m512 total[kRows];
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
     total[i] = _mm512_mul_ps(correction, _mm512_set1_ps(-static_cast<float>(a.x_zero[i0 + i])));
   }
-  const std::int64_t parts = a.block / kSumBlock;
+  const std::int64_t parts = kOnePart ? 1 : a.block / kSumBlock;
   for (std::int64_t b = 0; b < a.k / a.block; ++b) {
     __m512i acc[kRows];
 #pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) acc[i] = _mm512_setzero_si512();
+    for (int i = 0; i < kRows; ++i) acc[i] = _mm512_set1_epi32(offsets[i * a.offsets_stride]);
     for (std::int64_t p = 0; p < parts; ++p) {
-      // sum w q = sum (w + 8) q - 8 sum q.
+      if (!kOnePart && p > 0) {
 #pragma GCC unroll 12
-      for (int i = 0; i < kRows; ++i) {
-        const __m512i sum = _mm512_set1_epi32(sums[i * a.sums_stride]);
-        acc[i] = _mm512_sub_epi32(acc[i], _mm512_slli_epi32(sum, 3));
+        for (int i = 0; i < kRows; ++i) {
+          acc[i] = _mm512_add_epi32(acc[i], _mm512_set1_epi32(offsets[i * a.offsets_stride]));
+        }
       }
 #pragma GCC unroll 4
       for (int g = 0; g < 4; ++g) AddGroup<kRows>(codes + g * 64, x + g * 8, a.x_stride, acc);
       codes += 256;
       x += kSumBlock;
-      ++sums;
+      ++offsets;
     }
     if constexpr (kRows == 1) _mm_prefetch(scales + kAhead / 8, _MM_HINT_T0);
     const __m512 scale =
@@ -135,8 +136,10 @@ void TileUpTo(std::int64_t rows, const IntGemmArgs& a, std::int64_t i0, const st
   }
   if (a.block == 0) {
     RowTile<kRows>(a, i0, panel, bias, n, y);
+  } else if (a.block == kSumBlock) {
+    BlockTile<kRows, true>(a, i0, panel, bias, n, y);
   } else {
-    BlockTile<kRows>(a, i0, panel, bias, n, y);
+    BlockTile<kRows, false>(a, i0, panel, bias, n, y);
   }
 }
 

@@ -45,14 +45,14 @@ void RowWithBlockScales(const IntGemmArgs& a, const std::byte* panel, std::int64
   for (std::int64_t b = 0; b < a.k / a.block; ++b) {
     std::int32_t offset = 0;
     for (std::int64_t s = b * a.block / kSumBlock; s < (b + 1) * a.block / kSumBlock; ++s) {
-      offset += a.x_block_sums[i * a.sums_stride + s];
+      offset += a.x_block_offsets[i * a.offsets_stride + s];
     }
     std::int32_t sums[kPanelRows] = {};
     AddGroups(codes + b * a.block * 8, a.x + i * a.x_stride + b * a.block, a.block / 8, sums);
     for (std::int64_t r = 0; r < kPanelRows; ++r) {
       std::uint16_t scale;
       std::memcpy(&scale, scales + (b * kPanelRows + r) * 2, 2);
-      y[r] += static_cast<float>(sums[r] - 8 * offset) * Fp16ToFloat(scale);
+      y[r] += static_cast<float>(sums[r] + offset) * Fp16ToFloat(scale);
     }
   }
   for (std::int64_t r = 0; r < kPanelRows; ++r) y[r] *= a.x_scale[i];

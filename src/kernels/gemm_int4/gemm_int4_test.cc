@@ -147,7 +147,7 @@ TEST(GemmInt4, ARowDoesNotDependOnItsNeighbours) {
         args.x_scale = rows.args.x_scale + i;
         args.x_zero = rows.args.x_zero + i;
         args.x_sum = rows.args.x_sum + i;
-        args.x_block_sums = rows.args.x_block_sums + i * args.sums_stride;
+        args.x_block_offsets = rows.args.x_block_offsets + i * args.offsets_stride;
         args.y = alone.data() + i * n;
         kernel.fn(args);
       }

@@ -25,7 +25,7 @@ struct Args {
   std::int64_t k = 0;
   std::int64_t padded = 0;              // a multiple of 64, at least k
   std::int8_t* q = nullptr;             // [padded], zeros after k
-  std::int32_t* block_sums = nullptr;   // [padded / 32] sums of q
+  std::int32_t* block_offsets = nullptr;  // [padded / 32] -8 times sums of q
   std::int32_t sum = 0;                 // out: sum of q
   Params params;                        // out
 };

@@ -51,7 +51,7 @@ void QuantizeRow(quantize_row::Args& a) {
   for (std::int64_t b = 0; b < a.padded / 32; ++b) {
     std::int32_t sum = 0;
     for (int j = 0; j < 32; ++j) sum += a.q[b * 32 + j];
-    a.block_sums[b] = sum;
+    a.block_offsets[b] = -8 * sum;
     a.sum += sum;
   }
 }

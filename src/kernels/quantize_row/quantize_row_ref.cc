@@ -16,7 +16,7 @@ void Reference(Args& a) {
   a.params = ParamsFromRange(lo, hi);
   const std::int32_t zero = a.params.zero_point;
   a.sum = 0;
-  for (std::int64_t j = 0; j < a.padded / 32; ++j) a.block_sums[j] = 0;
+  for (std::int64_t j = 0; j < a.padded / 32; ++j) a.block_offsets[j] = 0;
   for (std::int64_t j = 0; j < a.padded; ++j) {
     a.q[j] = 0;
     if (j >= a.k) continue;
@@ -30,7 +30,7 @@ void Reference(Args& a) {
     }
     a.q[j] = static_cast<std::int8_t>(q);
     a.sum += q;
-    a.block_sums[j / 32] += q;
+    a.block_offsets[j / 32] -= 8 * q;
   }
 }
 

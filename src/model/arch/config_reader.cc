@@ -102,10 +102,18 @@ struct NeutralKey {
   double neutral;
 };
 constexpr NeutralKey kNeutral[] = {
-    {"pretraining_tp", 1},        {"scale_emb", 1},           {"embedding_multiplier", 1},
-    {"residual_multiplier", 1},   {"attention_multiplier", 0}, {"logits_scaling", 1},
-    {"logit_scale", 1},           {"mup_multiplier", 1},      {"partial_rotary_factor", 1},
-    {"rotary_pct", 1},            {"num_experts", 0},         {"num_local_experts", 0},
+    {"pretraining_tp", 1},
+    {"scale_emb", 1},
+    {"embedding_multiplier", 1},
+    {"residual_multiplier", 1},
+    {"attention_multiplier", 0},
+    {"logits_scaling", 1},
+    {"logit_scale", 1},
+    {"mup_multiplier", 1},
+    {"partial_rotary_factor", 1},
+    {"rotary_pct", 1},
+    {"num_experts", 0},
+    {"num_local_experts", 0},
     {"num_nextn_predict_layers", 0},
 };
 
@@ -165,8 +173,8 @@ std::int64_t ConfigReader::Dimension(std::string_view key) {
     return 1;
   }
   if (!json->IsInt() || json->AsInt() < 1 || json->AsInt() > kMaxDimension) {
-    Fail(Code::kDataLoss, StrCat("key ", key, " is ", Show(*json), ", expected an integer from 1 to ",
-                                 kMaxDimension));
+    Fail(Code::kDataLoss, StrCat("key ", key, " is ", Show(*json),
+                                 ", expected an integer from 1 to ", kMaxDimension));
     return 1;
   }
   return json->AsInt();
@@ -177,18 +185,18 @@ void ConfigReader::Heads(DecoderSpec* spec) {
   spec->num_kv_heads =
       Find("num_key_value_heads") == nullptr ? spec->num_heads : Dimension("num_key_value_heads");
   if (spec->num_heads % spec->num_kv_heads != 0) {
-    Fail(Code::kDataLoss, StrCat("num_attention_heads (", spec->num_heads,
-                                 ") is not a multiple of num_key_value_heads (", spec->num_kv_heads,
-                                 ")"));
+    Fail(Code::kDataLoss,
+         StrCat("num_attention_heads (", spec->num_heads,
+                ") is not a multiple of num_key_value_heads (", spec->num_kv_heads, ")"));
   }
   if (Find("head_dim") != nullptr) {
     spec->head_dim = Dimension("head_dim");
   } else {
     spec->head_dim = spec->hidden / spec->num_heads;
     if (spec->hidden % spec->num_heads != 0) {
-      Fail(Code::kDataLoss, StrCat("hidden_size (", spec->hidden,
-                                   ") is not a multiple of num_attention_heads (", spec->num_heads,
-                                   ") and there is no head_dim"));
+      Fail(Code::kDataLoss,
+           StrCat("hidden_size (", spec->hidden, ") is not a multiple of num_attention_heads (",
+                  spec->num_heads, ") and there is no head_dim"));
     }
   }
   if (error_.ok() && (spec->head_dim < 2 || spec->head_dim % 2 != 0)) {
@@ -196,8 +204,7 @@ void ConfigReader::Heads(DecoderSpec* spec) {
          StrCat("head_dim is ", spec->head_dim, ", but rotary positions need an even number"));
   }
   // The right rounding of a Python float: head_dim ** -0.5 in double, then float32.
-  spec->attention_scale =
-      static_cast<float>(std::pow(static_cast<double>(spec->head_dim), -0.5));
+  spec->attention_scale = static_cast<float>(std::pow(static_cast<double>(spec->head_dim), -0.5));
 }
 
 float ConfigReader::Epsilon(std::string_view key) {
@@ -207,7 +214,8 @@ float ConfigReader::Epsilon(std::string_view key) {
     return 1;
   }
   if (!json->IsNumber() || !(json->AsDouble() >= 0) || !(json->AsDouble() < 1)) {
-    Fail(Code::kDataLoss, StrCat("key ", key, " is ", Show(*json), ", expected a number from 0 to 1"));
+    Fail(Code::kDataLoss,
+         StrCat("key ", key, " is ", Show(*json), ", expected a number from 0 to 1"));
     return 1;
   }
   return static_cast<float>(json->AsDouble());

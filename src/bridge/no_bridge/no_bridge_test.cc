@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "bridge/chat_template.h"
+#include "bridge/tokenizer.h"
+
+namespace hone::bridge {
+namespace {
+
+TEST(NoBridge, SaysThatTextSupportIsNotBuilt) {
+  const auto tokenizer = Tokenizer::FromJson("{}");
+  EXPECT_EQ(tokenizer.code(), Code::kUnsupported);
+  EXPECT_EQ(tokenizer.message(), "this build has no text support (HONE_BRIDGE=OFF)");
+  EXPECT_EQ(ChatTemplate::Compile("x").code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace hone::bridge

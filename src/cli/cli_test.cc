@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/progress.h"
+#include "cli/subprocess.h"
+
+namespace hone::cli {
+namespace {
+
+TEST(ProgressLine, ShowsPercentAndTimeLeft) {
+  EXPECT_EQ(ProgressLine("Converting", 0, 100, 0.0, "", 80), "Converting 0%");
+  EXPECT_EQ(ProgressLine("Converting", 25, 100, 10.0, "layer 3 gate", 80),
+            "Converting 25% 30 s left (layer 3 gate)");
+  EXPECT_EQ(ProgressLine("Converting", 1, 100, 10.0, "", 80), "Converting 1% 16 min 30 s left");
+  EXPECT_EQ(ProgressLine("Converting", 1, 10000, 10.0, "", 80), "Converting 0% 27 h 46 min left");
+}
+
+TEST(ProgressLine, StaysInItsWidthAndInItsTotal) {
+  EXPECT_EQ(ProgressLine("Converting", 25, 100, 10.0, "a long name", 20), "Converting 25% 30 s ");
+  EXPECT_EQ(ProgressLine("Converting", 300, 100, 10.0, "", 80), "Converting 100% 0 s left");
+  EXPECT_EQ(ProgressLine("Converting", 3, 0, 10.0, "x", 80), "Converting (x)");
+}
+
+TEST(FormatBytes, UsesPowersOf1000) {
+  EXPECT_EQ(FormatBytes(0), "0 bytes");
+  EXPECT_EQ(FormatBytes(999), "999 bytes");
+  EXPECT_EQ(FormatBytes(1000), "1.00 kB");
+  EXPECT_EQ(FormatBytes(98362432), "98.4 MB");
+  EXPECT_EQ(FormatBytes(1650000000), "1.65 GB");
+}
+
+TEST(ResolveThreads, RefusesNegativeNumbersAndFindsAll) {
+  EXPECT_EQ(*ResolveThreads(3), 3);
+  EXPECT_GE(*ResolveThreads(0), 1);
+  EXPECT_EQ(ResolveThreads(-1).code(), Code::kInvalidArgument);
+}
+
+TEST(RunProgram, PassesArgumentsWithoutAShell) {
+  std::string out;
+  const OutputSink sink = [&](ByteSpan bytes) -> Status {
+    out += AsText(bytes);
+    return {};
+  };
+  auto code = RunProgram({"printf", "%s|%s", "$(echo no) ; exit 3", "a b"}, sink);
+  ASSERT_TRUE(code.ok()) << code.message();
+  EXPECT_EQ(*code, 0);
+  EXPECT_EQ(out, "$(echo no) ; exit 3|a b");
+}
+
+TEST(RunProgram, ReportsExitCodesAndMissingPrograms) {
+  const OutputSink sink = [](ByteSpan) -> Status { return {}; };
+  auto code = RunProgram({"false"}, sink);
+  ASSERT_TRUE(code.ok());
+  EXPECT_EQ(*code, 1);
+  EXPECT_EQ(RunProgram({"hone-no-such-program"}).code(), Code::kNotFound);
+}
+
+TEST(RunProgram, EndsTheProgramWhenTheSinkFails) {
+  const OutputSink sink = [](ByteSpan) -> Status { return Status(Code::kDataLoss, "enough"); };
+  auto code = RunProgram({"yes"}, sink);
+  EXPECT_EQ(code.code(), Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace hone::cli

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/attention/attention_kernels.h"
+#include "kernels/test_util.h"
+
+namespace hone::kernels {
+namespace {
+
+struct Shape {
+  std::int64_t heads, kv_heads, head_dim, positions;
+  KvType type;
+};
+
+// A filled cache and queries for its last rows. Unused memory of the pages is NaN.
+class Cache {
+ public:
+  Cache(const attention::Kernel& kernel, const Shape& s) : shape(s) {
+    const std::int64_t row = s.kv_heads * s.head_dim;
+    const std::int64_t pages = (s.positions + kPagePositions - 1) / kPagePositions;
+    for (std::int64_t p = 0; p < 2 * pages; ++p) {
+      memory_.emplace_back(static_cast<std::size_t>(row * kPagePositions), std::nanf(""));
+      (p < pages ? k_pages_ : v_pages_).push_back(memory_.back().data());
+    }
+    if (s.type == KvType::kF16) {
+      for (auto& page : memory_) std::memset(page.data(), 0x7e, page.size() * sizeof(float));
+    }
+    k_rows = RandomFloats(s.positions * row, 1);
+    v_rows = RandomFloats(s.positions * row, 2);
+    q = RandomFloats(s.positions * s.heads * s.head_dim, 3);
+    for (float& x : q) x *= 4;
+    attention::StoreKvWith(kernel, s.type, k_rows.data(), s.positions, 0, s.kv_heads, s.head_dim,
+                           k_pages_.data());
+    attention::StoreKvWith(kernel, s.type, v_rows.data(), s.positions, 0, s.kv_heads, s.head_dim,
+                           v_pages_.data());
+  }
+  AttentionArgs Rows(std::int64_t first, std::int64_t m, float* out) const {
+    AttentionArgs args;
+    args.q = q.data() + first * shape.heads * shape.head_dim;
+    args.out = out;
+    args.m = m;
+    args.first_position = first;
+    args.heads = shape.heads;
+    args.kv_heads = shape.kv_heads;
+    args.head_dim = shape.head_dim;
+    args.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    args.kv_type = shape.type;
+    args.k_pages = k_pages_.data();
+    args.v_pages = v_pages_.data();
+    return args;
+  }
+  Shape shape;
+  std::vector<float> k_rows, v_rows, q;
+
+ private:
+  std::vector<std::vector<float>> memory_;
+  std::vector<void*> k_pages_, v_pages_;
+};
+
+void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    const Cache cache(kernel, s);
+    ThreadPool pool(1);
+    const auto size = static_cast<std::size_t>(m * s.heads * s.head_dim);
+    std::vector<float> got(size), want(size);
+    attention::AttentionWith(kernel, cache.Rows(first, m, got.data()), pool);
+    AttentionReference(cache.Rows(first, m, want.data()));
+    for (std::size_t i = 0; i < size; ++i) {
+      ASSERT_NEAR(got[i], want[i], kernel.tolerance)
+          << kernel.name << " heads " << s.heads << "/" << s.kv_heads << " dim " << s.head_dim
+          << " first " << first << " m " << m << " at " << i;
+    }
+  }
+}
+
+TEST(Attention, EqualsTheTwinForEveryShape) {
+  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+    for (const std::int64_t dim : {1, 8, 16, 24, 32, 64, 80, 128}) {
+      CompareWithTwin({4, 2, dim, 70, type}, 65, 5);
+    }
+    for (const std::int64_t kv_heads : {1, 2, 3, 6}) {
+      CompareWithTwin({6, kv_heads, 16, 67, type}, 0, 67);
+    }
+    CompareWithTwin({40, 1, 16, 3, type}, 0, 3);
+  }
+}
+
+TEST(Attention, EqualsTheTwinAtPageAndSegmentEnds) {
+  for (const std::int64_t first : {0, 62, 63, 64, 510, 512, 1022}) {
+    CompareWithTwin({3, 1, 16, first + 4, KvType::kF32}, first, 4);
+  }
+}
+
+TEST(Attention, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
+  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+    const Shape s = {6, 2, 32, 1100, type};
+    for (const attention::Kernel& kernel : attention::Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      const Cache cache(kernel, s);
+      const std::int64_t row = s.heads * s.head_dim, first = 1000, m = s.positions - first;
+      std::vector<float> want(static_cast<std::size_t>(m * row));
+      ThreadPool pool1(1);
+      attention::AttentionWith(kernel, cache.Rows(first, m, want.data()), pool1);
+      for (const int threads : {1, 2, 5}) {
+        ThreadPool pool(threads);
+        for (const std::int64_t chunk : {1, 7, 64}) {
+          // One row at a time only for the last ones: it is the slow case.
+          const std::int64_t begin = chunk == 1 ? 90 : 0;
+          std::vector<float> got = want;
+          std::fill(got.begin() + begin * row, got.end(), -1.0f);
+          for (std::int64_t i = begin; i < m; i += chunk) {
+            attention::AttentionWith(
+                kernel, cache.Rows(first + i, std::min(chunk, m - i), got.data() + i * row), pool);
+          }
+          EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
+              << kernel.name << " threads " << threads << " chunk " << chunk;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, OnePositionReturnsItsValue) {
+  ThreadPool pool(1);
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    const Cache cache(kernel, {2, 1, 20, 1, KvType::kF32});
+    std::vector<float> out(40);
+    attention::AttentionWith(kernel, cache.Rows(0, 1, out.data()), pool);
+    for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(out[i], cache.v_rows[i % 20]) << kernel.name;
+  }
+}
+
+TEST(Attention, ReadsNothingBehindTheLastPosition) {
+  // The cache memory behind the last position is NaN, so any use of it would show.
+  ThreadPool pool(1);
+  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+    for (const attention::Kernel& kernel : attention::Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      const Cache cache(kernel, {2, 2, 24, 66, type});
+      std::vector<float> out(66 * 48);
+      attention::AttentionWith(kernel, cache.Rows(0, 66, out.data()), pool);
+      for (const float x : out) ASSERT_TRUE(std::isfinite(x)) << kernel.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hone::kernels

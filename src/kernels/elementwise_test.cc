@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/activation/activation.h"
+#include "kernels/rmsnorm/rmsnorm.h"
+#include "kernels/rope/rope.h"
+#include "kernels/test_util.h"
+
+namespace hone::kernels {
+namespace {
+
+constexpr std::int64_t kLengths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 97, 576};
+
+std::int64_t UlpDistance(float a, float b) {
+  const auto key = [](float f) {
+    const auto bits = std::bit_cast<std::int32_t>(f);
+    return std::int64_t{bits < 0 ? std::numeric_limits<std::int32_t>::min() - bits : bits};
+  };
+  return std::abs(key(a) - key(b));
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(RmsNorm, EqualsTheTwinAndAllKernelsGiveTheSameBits) {
+  for (const std::int64_t n : kLengths) {
+    for (std::int64_t shift = 0; shift < 3; ++shift) {
+      Shifted<float> x(RandomFloats(n, 1), shift), weight(RandomFloats(n, 2), shift);
+      std::vector<float> want(static_cast<std::size_t>(n)), first;
+      RmsNormReference(x.data(), weight.data(), 1e-5f, 1, n, want.data());
+      for (const rmsnorm::Kernel& kernel : rmsnorm::Kernels()) {
+        if (!CpuSupports(kernel.needs)) continue;
+        std::vector<float> y(static_cast<std::size_t>(n));
+        kernel.fn(x.data(), weight.data(), 1e-5f, n, y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          ASSERT_NEAR(y[i], want[i], 1e-6 * std::fabs(want[i])) << kernel.name << " n " << n;
+        }
+        if (first.empty()) first = y;
+        EXPECT_TRUE(SameBits(first, y)) << kernel.name << " n " << n;
+        // In place.
+        std::vector<float> in_place(x.data(), x.data() + n);
+        kernel.fn(in_place.data(), weight.data(), 1e-5f, n, in_place.data());
+        EXPECT_TRUE(SameBits(first, in_place)) << kernel.name << " n " << n;
+      }
+    }
+  }
+}
+
+TEST(RmsNorm, ZerosStayZerosAndThreadsChangeNothing) {
+  const std::int64_t m = 100, n = 576;
+  std::vector<float> x = RandomFloats(m * n, 3), weight = RandomFloats(n, 4);
+  std::fill(x.begin(), x.begin() + n, 0.0f);
+  std::vector<float> one(x.size()), three(x.size());
+  ThreadPool pool1(1), pool3(3);
+  RmsNorm(x.data(), weight.data(), 1e-5f, m, n, one.data(), pool1);
+  RmsNorm(x.data(), weight.data(), 1e-5f, m, n, three.data(), pool3);
+  EXPECT_TRUE(SameBits(one, three));
+  for (std::int64_t j = 0; j < n; ++j) EXPECT_EQ(one[static_cast<std::size_t>(j)], 0.0f);
+}
+
+TEST(Rope, EqualsTheTwinAndAllKernelsGiveTheSameBits) {
+  for (const std::int64_t half : kLengths) {
+    const std::int64_t heads = 3;
+    const std::vector<float> x = RandomFloats(heads * 2 * half, 5);
+    const std::vector<float> cos = RandomFloats(half, 6), sin = RandomFloats(half, 7);
+    std::vector<float> want = x, first;
+    ApplyRopeReference(want.data(), cos.data(), sin.data(), 1, heads, 2 * half);
+    for (const rope::Kernel& kernel : rope::Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      Shifted<float> y(x, 1);
+      kernel.fn(y.data(), cos.data(), sin.data(), heads, half);
+      std::vector<float> got(y.data(), y.data() + want.size());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], 2e-7) << kernel.name << " half " << half;
+      }
+      if (first.empty()) first = got;
+      EXPECT_TRUE(SameBits(first, got)) << kernel.name;
+    }
+  }
+}
+
+TEST(Rope, AnglesFollowThePositionAndTheMagnitude) {
+  const std::vector<float> inv_freq = {1.0f, 0.25f, 1e-4f};
+  std::vector<float> cos(6), sin(6);
+  RopeAngles(5, 2, inv_freq.data(), 3, 1.5f, cos.data(), sin.data());
+  for (std::size_t i = 0; i < 6; ++i) {
+    const double angle = static_cast<double>(5 + i / 3) * inv_freq[i % 3];
+    EXPECT_NEAR(cos[i], 1.5 * std::cos(angle), 1e-6);
+    EXPECT_NEAR(sin[i], 1.5 * std::sin(angle), 1e-6);
+  }
+}
+
+TEST(Rope, RowsOfAPoolEqualSingleRows) {
+  const std::int64_t m = 7, heads = 2, dim = 32;
+  std::vector<float> x = RandomFloats(m * heads * dim, 8), want = x;
+  const std::vector<float> cos = RandomFloats(m * dim / 2, 9), sin = RandomFloats(m * dim / 2, 10);
+  ThreadPool pool(2);
+  ApplyRope(x.data(), cos.data(), sin.data(), m, heads, dim, pool);
+  ApplyRopeReference(want.data(), cos.data(), sin.data(), m, heads, dim);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], want[i], 2e-7);
+}
+
+TEST(Activation, SiluMulEqualsTheTwinAndAllKernelsGiveTheSameBits) {
+  for (const std::int64_t n : kLengths) {
+    std::vector<float> gate = RandomFloats(n, 11), up = RandomFloats(n, 12);
+    for (float& g : gate) g *= 20;
+    std::vector<float> want(gate.size()), first;
+    SiluMulReference(gate.data(), up.data(), n, want.data());
+    for (const activation::Kernel& kernel : activation::Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      std::vector<float> y = gate;
+      kernel.silu_mul(y.data(), up.data(), n, y.data());
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_LE(UlpDistance(y[i], want[i]), 4)
+            << kernel.name << " " << gate[i] << " " << y[i] << " " << want[i];
+      }
+      if (first.empty()) first = y;
+      EXPECT_TRUE(SameBits(first, y)) << kernel.name;
+    }
+  }
+}
+
+TEST(Activation, SiluMulOfSpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> gate = {0.0f, 200.0f, -200.0f, inf, std::nanf("")};
+  const std::vector<float> up(5, 2.0f);
+  for (const activation::Kernel& kernel : activation::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    std::vector<float> y(5);
+    kernel.silu_mul(gate.data(), up.data(), 5, y.data());
+    EXPECT_EQ(y[0], 0.0f) << kernel.name;
+    EXPECT_EQ(y[1], 400.0f) << kernel.name;
+    EXPECT_EQ(y[2], 0.0f) << kernel.name;
+    EXPECT_EQ(y[3], inf) << kernel.name;
+    EXPECT_TRUE(std::isnan(y[4])) << kernel.name;
+  }
+}
+
+TEST(Activation, ExpIsWithinTwoUlp) {
+  // Every 1009th float of [-87.3, 88.7] on either side of zero.
+  std::vector<float> x;
+  for (std::uint32_t bits = 0; bits < 0x42b17217U; bits += 1009) {
+    x.push_back(std::bit_cast<float>(bits));
+    if (x.back() < 87.3f) x.push_back(-x.back());
+  }
+  std::vector<float> y(x.size()), first;
+  for (const activation::Kernel& kernel : activation::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    kernel.exp(x.data(), static_cast<std::int64_t>(x.size()), y.data());
+    if (!first.empty()) {
+      EXPECT_TRUE(SameBits(first, y)) << kernel.name;
+      continue;
+    }
+    first = y;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto want = static_cast<float>(std::exp(static_cast<double>(x[i])));
+      ASSERT_LE(UlpDistance(y[i], want), 2) << kernel.name << " " << x[i];
+    }
+  }
+}
+
+TEST(Activation, ExpOfSpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = {0.0f, -0.0f, inf, -inf, 89.0f, 1e30f, -1e30f, -104.0f,
+                                std::nanf(""), -100.0f};
+  for (const activation::Kernel& kernel : activation::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    std::vector<float> y(x.size());
+    kernel.exp(x.data(), static_cast<std::int64_t>(x.size()), y.data());
+    const std::vector<float> want = {1, 1, inf, 0, inf, inf, 0, 0};
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(y[i], want[i]) << kernel.name << i;
+    EXPECT_TRUE(std::isnan(y[8])) << kernel.name;
+    EXPECT_NEAR(y[9], std::exp(-100.0f), 2e-45f) << kernel.name;  // subnormal
+  }
+}
+
+TEST(Activation, AddInPlaceAddsEveryValue) {
+  ThreadPool pool(2);
+  for (const std::int64_t n : {1, 17, 40000}) {
+    std::vector<float> x = RandomFloats(n, 13), want = x;
+    const std::vector<float> y = RandomFloats(n, 14);
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] += y[i];
+    AddInPlace(x.data(), y.data(), n, pool);
+    EXPECT_TRUE(SameBits(x, want));
+  }
+}
+
+}  // namespace
+}  // namespace hone::kernels
