@@ -282,9 +282,13 @@ Json MakeTokenizer(const ModelShape& shape) {
                       {"model", Json(std::move(model))}};
 }
 
+// Content may be a text or a list of parts.
 constexpr std::string_view kChatTemplate =
     "{{- bos_token }}{%- for message in messages %}"
-    "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+    "{{- '<|im_start|>' + message['role'] + '\\n' }}"
+    "{%- if message['content'] is string %}{{- message['content'] }}"
+    "{%- else %}{%- for part in message['content'] %}{{- part['text'] }}{%- endfor %}{%- endif %}"
+    "{{- '<|im_end|>\\n' }}"
     "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}\n";
 
 Json EndIds(const ModelShape& shape) { return Json::Array{Json(1), Json(shape.end_of_turn_id)}; }

@@ -53,7 +53,7 @@ class Builder {
   bool Fail(std::string what) {
     constexpr std::size_t kMaxWords = 300;  // the parser quotes a whole token, however long
     if (what.size() > kMaxWords) {
-      while (what.size() > kMaxWords || (what.back() & 0xc0) == 0x80) what.pop_back();
+      while (what.size() > kMaxWords || (what.back() & 0x80) != 0) what.pop_back();
       what += "...";
     }
     if (error.empty()) error = std::move(what);

@@ -71,10 +71,11 @@ std::optional<std::string> TextAfterAnswer(const ChatTemplate& chat_template,
     if (begin == std::string::npos) continue;
     return text->substr(begin + kProbeAnswer.size());
   }
-  notes.push_back(first_error.empty()
-                      ? "chat template: does not write an assistant's content, so no stop token "
-                        "was found in it"
-                      : StrCat("chat template: cannot be probed for its stop token: ", first_error));
+  notes.push_back(
+      first_error.empty()
+          ? "chat template: does not write an assistant's content, so no stop token "
+            "was found in it"
+          : StrCat("chat template: cannot be probed for its stop token: ", first_error));
   return std::nullopt;
 }
 
@@ -124,7 +125,8 @@ StopTokens FindStopTokens(const Tokenizer& tokenizer, const ChatTemplate* chat_t
           StrCat("end-of-sequence token \"", text, "\" is not in the vocabulary; ignored"));
     }
   };
-  for (const std::string& text : sources.eos_strings) add_text(text, "eos text of the configuration");
+  for (const std::string& text : sources.eos_strings)
+    add_text(text, "eos text of the configuration");
   add_text(sources.eos_token, "eos token of the tokenizer");
 
   if (chat_template == nullptr) return std::move(stops.result);

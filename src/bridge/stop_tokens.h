@@ -23,7 +23,7 @@ struct StopToken {
 };
 
 struct StopTokens {
-  std::vector<StopToken> tokens;  // each id once, in the order of the sources below
+  std::vector<StopToken> tokens;   // each id once, in the order of the sources below
   std::vector<std::string> notes;  // an id that cannot be one, a template that could not be probed
 };
 

@@ -79,10 +79,9 @@ TEST(Peek, TextOfEveryGoldenBundleHasItsTables) {
     if (entry.path().extension() != ".litertlm") continue;
     ++files;
     const std::string text = PeekText(Peek(entry.path()));
-    for (const char* part :
-         {"Sections\n", "LlmMetadata\n", "Model tf_lite_prefill_decode", "Model tf_lite_embedder",
-          "logits float32[1, 1, 512]", "kv_cache_k_* (2) float32[1, 2, 128, 16]", "-> logits",
-          "stored as: "}) {
+    for (const char* part : {"Sections\n", "LlmMetadata\n", "Model tf_lite_prefill_decode",
+                             "Model tf_lite_embedder", "logits float32[1, 1, 512]",
+                             "kv_cache_k_* (2) float32[1, 2, ", "-> logits", "stored as: "}) {
       EXPECT_NE(text.find(part), std::string::npos) << entry.path() << ": " << part;
     }
   }

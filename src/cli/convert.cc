@@ -101,6 +101,7 @@ Status Convert(const ConvertOptions& options) {
   for (const std::string& warning : checkpoint.warnings) PrintWarning(warning);
 
   Progress progress("Converting");
+  progress.Update(0, 1, "");
   request.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view what) {
     progress.Update(done, total, what);
   };
@@ -136,6 +137,7 @@ void RegisterConvert(CLI::App& app, Command* selected) {
   sub->add_option("--prefill", options->prefill,
                   "Prompt lengths with their own signature, as 1024,256,64,16,4,1 (the default)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // else it would take SRC too
       ->check(CLI::PositiveNumber);
   sub->add_flag("--template-compat", options->template_compat,
                 "Wrap a chat template that LiteRT-LM cannot run into one that it can");

@@ -75,7 +75,8 @@ void RegisterLogits(CLI::App& app, Command* selected) {
       "Example:\n"
       "  hone logits m.litertlm --ids 1,35,87,301 --positions all -o logits.npy\n"
       "The file is float32 [positions, vocabulary]; no token is suppressed.");
-  logits->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
+  logits
+      ->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
       ->required();
   logits->add_option("--ids", args->ids, "Token ids, separated by commas")
       ->required()
@@ -83,12 +84,14 @@ void RegisterLogits(CLI::App& app, Command* selected) {
   logits->add_option("--positions", args->positions, "last or all")
       ->check(CLI::IsMember(std::vector<std::string>{"last", "all"}))
       ->capture_default_str();
-  logits->add_option("--engine", args->engine,
-                     "kernels, or reference: plain float32 loops on the dequantized weights")
+  logits
+      ->add_option("--engine", args->engine,
+                   "kernels, or reference: plain float32 loops on the dequantized weights")
       ->check(CLI::IsMember(std::vector<std::string>{"kernels", "reference"}))
       ->capture_default_str();
-  logits->add_option("--compute", args->compute,
-                     "Activations (default: q8 for quantized bundles, f32 else)")
+  logits
+      ->add_option("--compute", args->compute,
+                   "Activations (default: q8 for quantized bundles, f32 else)")
       ->check(CLI::IsMember(kComputeWords));
   logits->add_option("--kv", args->kv, "Type of the key/value cache")
       ->check(CLI::IsMember(kKvWords))

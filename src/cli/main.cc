@@ -21,27 +21,13 @@ constexpr const char* kAbout =
     "  hone run smollm2.litertlm -p \"What is the capital of France?\"";
 
 void RegisterCommands(CLI::App& app, Command* selected) {
-#ifdef HONE_HAS_PULL
   RegisterPull(app, selected);
-#endif
-#ifdef HONE_HAS_CONVERT
   RegisterConvert(app, selected);
-#endif
-#ifdef HONE_HAS_RUN
   RegisterRun(app, selected);
-#endif
-#ifdef HONE_HAS_PEEK
   RegisterPeek(app, selected);
-#endif
-#ifdef HONE_HAS_LOGITS
   RegisterLogits(app, selected);
-#endif
-#ifdef HONE_HAS_TOKENIZE
   RegisterTokenize(app, selected);
-#endif
-#ifdef HONE_HAS_RENDER
   RegisterRender(app, selected);
-#endif
 }
 
 std::string EnvHelp() {
@@ -84,7 +70,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return Finish(app.exit(e));
   } catch (const CLI::ParseError& e) {
-    return PrintError(Code::kInvalidArgument, StrCat(e.what(), "; see hone --help"));
+    const auto used = app.get_subcommands();
+    const std::string command = used.empty() ? "hone" : "hone " + used.front()->get_name();
+    return PrintError(Code::kInvalidArgument, StrCat(e.what(), "; see ", command, " --help"));
   }
   if (help_env) {
     PrintText(EnvHelp());

@@ -62,8 +62,9 @@ Status Run(const RenderArgs& args) {
     return Status(Code::kInvalidArgument, "--template and --context belong together");
   }
   if (from_file && !args.model.empty()) {
-    return Status(Code::kInvalidArgument, "give either MODEL and messages, or --template and "
-                                          "--context");
+    return Status(Code::kInvalidArgument,
+                  "give either MODEL and messages, or --template and "
+                  "--context");
   }
   if (!from_file && args.messages.empty()) {
     return Status(Code::kInvalidArgument,
@@ -89,7 +90,8 @@ void RegisterRender(CLI::App& app, Command* selected) {
                      "A .litertlm bundle, a .gguf file or a checkpoint folder");
   render->add_option("messages", args->messages, "A JSON array of messages");
   render->add_option("--tools", args->tools, "A JSON array of tools");
-  render->add_option("--think", args->think, "Thinking: on, off or what the template does by itself")
+  render
+      ->add_option("--think", args->think, "Thinking: on, off or what the template does by itself")
       ->check(CLI::IsMember(kThinkWords))
       ->capture_default_str();
   render->add_flag("--no-generation-prompt", args->no_generation_prompt,

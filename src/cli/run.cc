@@ -50,18 +50,20 @@ Status CheckArgs(const RunArgs& args) {
   HONE_TRY(CheckRange("--presence-penalty", args.presence_penalty, -kBig, kBig));
   HONE_TRY(CheckRange("--frequency-penalty", args.frequency_penalty, -kBig, kBig));
   if (args.top_k && *args.top_k < 0) {
-    return Status(Code::kInvalidArgument, StrCat("--top-k: found ", *args.top_k,
-                                                 ", expected 0 (off) or more"));
+    return Status(Code::kInvalidArgument,
+                  StrCat("--top-k: found ", *args.top_k, ", expected 0 (off) or more"));
   }
   if (args.max_tokens < 0) {
     return Status(Code::kInvalidArgument,
                   StrCat("--max-tokens: found ", args.max_tokens, ", expected 1 or more"));
   }
   if (args.raw && !args.prompt) return Status(Code::kInvalidArgument, "--raw needs a prompt (-p)");
-  if (args.json && !args.prompt) return Status(Code::kInvalidArgument, "--json needs a prompt (-p)");
+  if (args.json && !args.prompt)
+    return Status(Code::kInvalidArgument, "--json needs a prompt (-p)");
   if (args.raw && args.system) {
-    return Status(Code::kInvalidArgument, "--raw takes the prompt as it is; --system needs the "
-                                          "chat template");
+    return Status(Code::kInvalidArgument,
+                  "--raw takes the prompt as it is; --system needs the "
+                  "chat template");
   }
   return Status();
 }
@@ -78,8 +80,9 @@ runtime::SamplerOptions MakeSampler(const RunArgs& args, const runtime::TextSetu
   sampler.frequency_penalty = args.frequency_penalty.value_or(0.0F);
   sampler.seed = args.seed ? *args.seed : std::random_device{}();
   if (sampler.temperature == 0 && (args.top_k || args.top_p || args.min_p || args.seed)) {
-    PrintNote("the temperature is 0, so the best token is always taken; --temperature turns "
-              "sampling on");
+    PrintNote(
+        "the temperature is 0, so the best token is always taken; --temperature turns "
+        "sampling on");
   }
   return sampler;
 }

@@ -43,8 +43,8 @@ Status Run(const TokenizeArgs& args) {
     line += StrCat(line.empty() ? "" : " ", id);
   }
   if (args.json) {
-    PrintJson(Json(Json::Object{{"ids", Json(std::move(id_list))},
-                                {"pieces", Json(std::move(pieces))}}));
+    PrintJson(
+        Json(Json::Object{{"ids", Json(std::move(id_list))}, {"pieces", Json(std::move(pieces))}}));
   } else {
     PrintText(line + "\n");
   }
@@ -60,8 +60,8 @@ void RegisterTokenize(CLI::App& app, Command* selected) {
       "Examples:\n"
       "  hone tokenize m.litertlm \"Hello world\"\n"
       "  hone tokenize m.litertlm - --json < prompt.txt");
-  tokenize->add_option("model", args->model,
-                       "A .litertlm bundle, a .gguf file or a checkpoint folder")
+  tokenize
+      ->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
       ->required();
   tokenize->add_option("text", args->text, "The text; - reads standard input")->required();
   tokenize->add_flag("--bos", args->bos, "Add the tokens of the post-processor, such as BOS");

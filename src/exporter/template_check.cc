@@ -251,7 +251,8 @@ std::string DropEnsureAscii(std::string_view s) {
       if (compact != "ensure_ascii=False" && compact != "ensure_ascii=false") return;
       const auto arguments_end =
           static_cast<std::size_t>(arguments.data() + arguments.size() - s.data());
-      cuts.emplace_back(open, s.find(')', arguments_end) + 1);
+      const std::size_t close = s.find(')', arguments_end);
+      if (close != std::string_view::npos) cuts.emplace_back(open, close + 1);
     });
   }
   std::string out;

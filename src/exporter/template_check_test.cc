@@ -92,6 +92,17 @@ TEST(FindTemplateProblems, SeesBothFaultsOfMiniCpm5) {
   EXPECT_NE(problems.find("list of parts"), std::string::npos) << problems;
 }
 
+TEST(FindTemplateProblems, SurvivesEveryTemplateThatIsCutOff) {
+  const std::string source = Read("/data/minicpm5/chat_template.jinja");
+  const bridge::ChatTemplate compiled = Compile(kBothForms);
+  std::size_t most = 0;
+  for (std::size_t n = 0; n < source.size(); n += 3) {
+    const auto problems = FindTemplateProblems(source.substr(0, n), compiled, Facts());
+    most = std::max(most, problems.size());
+  }
+  EXPECT_EQ(most, 1u);  // tojson with arguments
+}
+
 // Renders as the original does for strings, and the same for parts.
 void ExpectWraps(const std::string& source) {
   const bridge::ChatTemplate original = Compile(source);

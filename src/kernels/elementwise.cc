@@ -61,9 +61,8 @@ void SiluMul(const float* gate, const float* up, std::int64_t n, float* y, Threa
 
 void AddInPlace(float* x, const float* y, std::int64_t n, ThreadPool& pool) {
   static const auto add = activation::Find().add;
-  pool.For(n, kGrainValues, [&](std::int64_t begin, std::int64_t end) {
-    add(x + begin, y + begin, end - begin);
-  });
+  pool.For(n, kGrainValues,
+           [&](std::int64_t begin, std::int64_t end) { add(x + begin, y + begin, end - begin); });
 }
 
 }  // namespace hone::kernels

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise.h"
 
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/activation/activation.h"
 #include "kernels/rmsnorm/rmsnorm.h"
@@ -171,8 +171,8 @@ TEST(Activation, ExpIsWithinTwoUlp) {
 
 TEST(Activation, ExpOfSpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> x = {0.0f, -0.0f, inf, -inf, 89.0f, 1e30f, -1e30f, -104.0f,
-                                std::nanf(""), -100.0f};
+  const std::vector<float> x = {0.0f,  -0.0f,  inf,     -inf,          89.0f,
+                                1e30f, -1e30f, -104.0f, std::nanf(""), -100.0f};
   for (const activation::Kernel& kernel : activation::Kernels()) {
     if (!CpuSupports(kernel.needs)) continue;
     std::vector<float> y(x.size());

@@ -167,9 +167,8 @@ void Linear::Impl::PackRows(const WeightView& w, std::int64_t first, std::int64_
       return;
     case Packing::kRoundedInt8:
       RoundToInt8(rows, k, scratch, row_scales);
-      gemm_int8::PackPanel(*int8_kernel,
-                           reinterpret_cast<const std::int8_t*>(scratch.codes.data()), row_scales,
-                           rows, k, panel);
+      gemm_int8::PackPanel(*int8_kernel, reinterpret_cast<const std::int8_t*>(scratch.codes.data()),
+                           row_scales, rows, k, panel);
       return;
     case Packing::kInt4: {
       const std::int64_t scale_bytes = block == 0 ? 4 : k / block * 2;
@@ -197,8 +196,8 @@ Result<Linear> Linear::Pack(const WeightView& w, Compute compute, ThreadPool& po
   impl->k = w.cols;
   impl->ChooseKernel(w);
   const std::int64_t panels = NumPanels(w.rows);
-  const auto bytes = MulChecked(static_cast<std::uint64_t>(panels),
-                                static_cast<std::uint64_t>(impl->panel_bytes));
+  const auto bytes =
+      MulChecked(static_cast<std::uint64_t>(panels), static_cast<std::uint64_t>(impl->panel_bytes));
   if (bytes) impl->panels = AllocateAligned(std::max<std::uint64_t>(*bytes, 1));
   if (impl->panels == nullptr) {
     return Status(Code::kOutOfMemory,

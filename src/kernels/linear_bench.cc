@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers of a 2 B model, for every weight type. items are multiply-adds times two, bytes are
 // packed weights, so bytes_per_second of the m = 1 cases compares with the memory's read speed.
+#include <benchmark/benchmark.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
-
-#include <benchmark/benchmark.h>
 
 #include "base/thread_pool.h"
 #include "kernels/linear.h"
@@ -66,10 +66,8 @@ BENCHMARK_CAPTURE(LinearRun, int4_block128, codec::WeightType{Coding::kInt4, 128
     ->Apply(Shapes);
 BENCHMARK_CAPTURE(LinearRun, int8, codec::WeightType{Coding::kInt8, 0}, Compute::kQ8)
     ->Apply(Shapes);
-BENCHMARK_CAPTURE(LinearRun, f32, codec::WeightType{Coding::kF32, 0}, Compute::kF32)
-    ->Apply(Shapes);
-BENCHMARK_CAPTURE(LinearRun, f16, codec::WeightType{Coding::kF16, 0}, Compute::kF32)
-    ->Apply(Shapes);
+BENCHMARK_CAPTURE(LinearRun, f32, codec::WeightType{Coding::kF32, 0}, Compute::kF32)->Apply(Shapes);
+BENCHMARK_CAPTURE(LinearRun, f16, codec::WeightType{Coding::kF16, 0}, Compute::kF32)->Apply(Shapes);
 
 }  // namespace
 }  // namespace hone::kernels

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/float16.h"
 #include "kernels/test_util.h"
@@ -107,9 +107,9 @@ void ExpectProduct(WeightType type, Compute compute, std::int64_t n, std::int64_
 }
 
 TEST(Linear, MultipliesWithEveryWeightType) {
-  for (const Coding coding : {Coding::kF32, Coding::kF16, Coding::kBf16, Coding::kInt8,
-                              Coding::kInt4, Coding::kGgufQ4_0, Coding::kGgufQ4_1,
-                              Coding::kGgufQ8_0}) {
+  for (const Coding coding :
+       {Coding::kF32, Coding::kF16, Coding::kBf16, Coding::kInt8, Coding::kInt4, Coding::kGgufQ4_0,
+        Coding::kGgufQ4_1, Coding::kGgufQ8_0}) {
     ExpectProduct({coding, 0}, Compute::kF32, 37, 96, 1e-6);
   }
   for (const int block : {32, 64, 128}) {
@@ -124,16 +124,16 @@ TEST(Linear, MultipliesWithEveryWeightType) {
 
 TEST(Linear, RoundsOtherWeightsToInt8ForEightBitCompute) {
   // Half a step of 127 for a row of uniform values.
-  for (const Coding coding : {Coding::kF32, Coding::kF16, Coding::kBf16, Coding::kGgufQ4_1,
-                              Coding::kGgufQ8_0}) {
+  for (const Coding coding :
+       {Coding::kF32, Coding::kF16, Coding::kBf16, Coding::kGgufQ4_1, Coding::kGgufQ8_0}) {
     ExpectProduct({coding, 0}, Compute::kQ8, 37, 96, 0.02);
   }
 }
 
 TEST(Linear, KeepsFloatWidths) {
   ThreadPool pool(1);
-  for (const auto& [coding, bytes] : {std::pair{Coding::kF32, 4}, {Coding::kF16, 2},
-                                      {Coding::kBf16, 2}}) {
+  for (const auto& [coding, bytes] :
+       {std::pair{Coding::kF32, 4}, {Coding::kF16, 2}, {Coding::kBf16, 2}}) {
     const WeightBuffer w = MakeWeight({coding, 0}, 32, 64, 1);
     auto linear = Linear::Pack(w.view(), Compute::kF32, pool);
     ASSERT_TRUE(linear.ok());
@@ -144,11 +144,10 @@ TEST(Linear, KeepsFloatWidths) {
 TEST(Linear, DoesNotDependOnThreadsOrOnOtherRows) {
   const std::int64_t m = 205, n = 75, k = 128;
   const std::vector<float> x = RandomFloats(m * k, 4), bias = RandomFloats(n, 5);
-  for (const auto& [type, compute] :
-       {std::pair{WeightType{Coding::kInt4, 32}, Compute::kQ8},
-        {WeightType{Coding::kInt8, 0}, Compute::kQ8},
-        {WeightType{Coding::kF32, 0}, Compute::kF32},
-        {WeightType{Coding::kF16, 0}, Compute::kF32}}) {
+  for (const auto& [type, compute] : {std::pair{WeightType{Coding::kInt4, 32}, Compute::kQ8},
+                                      {WeightType{Coding::kInt8, 0}, Compute::kQ8},
+                                      {WeightType{Coding::kF32, 0}, Compute::kF32},
+                                      {WeightType{Coding::kF16, 0}, Compute::kF32}}) {
     ThreadPool pool1(1), pool3(3);
     const WeightBuffer w = MakeWeight(type, n, k, 6);
     auto linear = Linear::Pack(w.view(), compute, pool1);

@@ -16,8 +16,8 @@
 #define HONE_PRAGMA_(x) _Pragma(#x)
 #define HONE_PRAGMA(x) HONE_PRAGMA_(x)
 #if defined(__clang__)
-#define HONE_TARGET_BEGIN(target_name)                                                        \
-  HONE_PRAGMA(clang attribute push(__attribute__((target(HONE_FEATURES_##target_name))),      \
+#define HONE_TARGET_BEGIN(target_name)                                                   \
+  HONE_PRAGMA(clang attribute push(__attribute__((target(HONE_FEATURES_##target_name))), \
                                    apply_to = function))
 #define HONE_TARGET_END HONE_PRAGMA(clang attribute pop)
 #else

@@ -64,7 +64,6 @@ class Assembler {
     return Status();
   }
 
-  // The names that the source has in the place of a missing one, for the message.
   Status Missing(const std::string& name) const {
     return Status(Code::kNotFound, StrCat("tensor ", name, " is missing (the source has ",
                                           tensors_.size(), " tensors)"));

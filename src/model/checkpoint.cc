@@ -10,24 +10,22 @@
 namespace hone::model {
 namespace {
 
-bool EndsWith(const std::string& path, std::string_view suffix) { return path.ends_with(suffix); }
-
 Result<Checkpoint> Open(const std::string& path) {
   if (IsDirectory(path)) return OpenHfFolder(path);
   if (!FileExists(path)) {
     return Status(Code::kNotFound, StrCat(path, ": no such file or folder"));
   }
-  if (EndsWith(path, ".safetensors") || EndsWith(path, ".json")) {
+  if (path.ends_with(".safetensors") || path.ends_with(".json")) {
     return Status(Code::kUnsupported,
                   StrCat(path, ": give the folder that holds config.json and the weights"));
   }
-  if (EndsWith(path, ".bin") || EndsWith(path, ".pt") || EndsWith(path, ".pth")) {
+  if (path.ends_with(".bin") || path.ends_with(".pt") || path.ends_with(".pth")) {
     return Status(Code::kUnsupported,
                   StrCat(path,
                          ": pickle weights are never opened; convert them to safetensors "
                          "first and give the folder"));
   }
-  if (EndsWith(path, ".litertlm") || EndsWith(path, ".tflite")) {
+  if (path.ends_with(".litertlm") || path.ends_with(".tflite")) {
     return Status(Code::kUnsupported,
                   StrCat(path, ": this is a converted model, not a checkpoint"));
   }

@@ -18,7 +18,7 @@ template <typename T>
 std::optional<std::vector<T>> Values(ByteSpan data, std::int64_t count) {
   if (data.size() != static_cast<std::uint64_t>(count) * sizeof(T)) return std::nullopt;
   std::vector<T> out(static_cast<std::size_t>(count));
-  std::memcpy(out.data(), data.data(), data.size());
+  if (!data.empty()) std::memcpy(out.data(), data.data(), data.size());
   return out;
 }
 

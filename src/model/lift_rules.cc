@@ -13,15 +13,13 @@ namespace {
 using Kind = LiftReader::Kind;
 using Value = LiftReader::Value;
 
-bool StartsWith(std::string_view text, std::string_view prefix) { return text.starts_with(prefix); }
-
 // The meaning of a signature's input by its name, which LiteRT-LM relies on.
 Result<Value> InputMeaning(const std::string& name) {
   if (name == "embeddings") return Value{Kind::kResidual};
   if (name == "tokens") return Value{Kind::kTokens};
   if (name == "input_pos") return Value{Kind::kPosition};
   if (name == "mask") return Value{Kind::kMask};
-  if (StartsWith(name, "kv_cache_k_") || StartsWith(name, "kv_cache_v_")) {
+  if (name.starts_with("kv_cache_k_") || name.starts_with("kv_cache_v_")) {
     return Value{Kind::kCache};
   }
   return Status(Code::kUnsupported, StrCat("input ", name,
@@ -40,7 +38,7 @@ Status CheckOutputs(const LiftGraph& graph, const LiftReader& reader, int* logit
     const auto input = std::find_if(inputs.begin(), inputs.end(),
                                     [&, &n = name](const auto& in) { return in.first == n; });
     const Value& value = reader.At(static_cast<int>(id));
-    const int axis = StartsWith(name, "kv_cache_k_") ? 2 : 3;
+    const int axis = name.starts_with("kv_cache_k_") ? 2 : 3;
     if (input == inputs.end() || value.kind != Kind::kWritten ||
         value.b != static_cast<int>(input->second) || value.n != axis) {
       return Status(Code::kUnsupported, StrCat("output ", name,

@@ -61,6 +61,7 @@ class TinyGraph {
   template <typename T>
   int Constant(Shape shape, Type type, const std::vector<T>& values) {
     const int id = Tensor(std::move(shape), type);
+    if (values.empty()) return id;  // as in real files: no bytes, so no buffer
     auto& bytes = storage.emplace_back(values.size() * sizeof(T));
     std::memcpy(bytes.data(), values.data(), bytes.size());
     graph_->tensors.back().buffer = static_cast<std::uint32_t>(model_->buffers.size());

@@ -91,9 +91,8 @@ template <typename T>
 Status CopyOptions(const T* given, T* options) {
   if (given == nullptr) return Status();
   if (given->struct_size < sizeof(given->struct_size) || given->struct_size > 65536) {
-    return Status(Code::kInvalidArgument,
-                  StrCat("struct_size is ", given->struct_size,
-                         "; set the struct up with its _INIT macro"));
+    return Status(Code::kInvalidArgument, StrCat("struct_size is ", given->struct_size,
+                                                 "; set the struct up with its _INIT macro"));
   }
   std::memcpy(options, given, std::min(given->struct_size, sizeof(T)));
   return Status();
@@ -226,8 +225,7 @@ const char* hone_last_message(const hone_engine* engine) {
 
 hone_status hone_engine_open(hone_engine* engine, const char* path,
                              const hone_engine_options* options) {
-  return hone::runtime::Guard(engine,
-                              [&] { return hone::runtime::Open(*engine, path, options); });
+  return hone::runtime::Guard(engine, [&] { return hone::runtime::Open(*engine, path, options); });
 }
 
 int64_t hone_context_size(const hone_engine* engine) {

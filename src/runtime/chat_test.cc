@@ -69,9 +69,9 @@ TEST(Chat, AliasesReasoningFields) {
 TEST(Chat, JoinsTextPartsOnlyWhereTheTemplateCannotTakeThem) {
   constexpr std::string_view kParts =
       R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])";
-  EXPECT_EQ(Render(WithTemplate("{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}"),
-                   kParts),
-            "<a><b>");
+  EXPECT_EQ(
+      Render(WithTemplate("{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}"), kParts),
+      "<a><b>");
   EXPECT_EQ(Render(WithTemplate("{{ 'u:' + messages[0].content }}"), kParts), "u:ab");
   EXPECT_EQ(Render(WithTemplate("{{ messages[0].content }}"), kParts), "ab");
 }

@@ -35,9 +35,9 @@ Status CheckPrompt(const model::DecoderSpec& spec, std::span<const std::int32_t>
   if (prompt.empty()) return Status(Code::kInvalidArgument, "the prompt is empty");
   const auto num_tokens = static_cast<std::int64_t>(prompt.size());
   if (num_tokens > spec.max_positions) {
-    return Status(Code::kInvalidArgument, StrCat("the prompt has ", num_tokens,
-                                                 " tokens, but the context holds ",
-                                                 spec.max_positions, "; shorten the prompt"));
+    return Status(Code::kInvalidArgument,
+                  StrCat("the prompt has ", num_tokens, " tokens, but the context holds ",
+                         spec.max_positions, "; shorten the prompt"));
   }
   return Status();
 }
@@ -49,8 +49,8 @@ std::span<const std::int32_t> KeepCommonPrefix(Sequence& sequence,
   const std::span<const std::int32_t> cached = sequence.tokens();
   const auto [differs, ignored] =
       std::mismatch(prompt.begin(), prompt.end(), cached.begin(), cached.end());
-  const auto common = std::min(static_cast<std::size_t>(differs - prompt.begin()),
-                               prompt.size() - 1);
+  const auto common =
+      std::min(static_cast<std::size_t>(differs - prompt.begin()), prompt.size() - 1);
   sequence.Truncate(static_cast<std::int64_t>(common));
   return prompt.subspan(common);
 }
@@ -66,8 +66,8 @@ class Decoder {
         sequence_(sequence),
         options_(options),
         sampler_(options.sampler, engine.text().suppress_ids),
-        stream_(engine.text().tokenizer ? &*engine.text().tokenizer : nullptr,
-                options.skip_special, StopStrings(engine, options), options.on_text) {}
+        stream_(engine.text().tokenizer ? &*engine.text().tokenizer : nullptr, options.skip_special,
+                StopStrings(engine, options), options.on_text) {}
 
   Result<Generation> Run(std::span<const std::int32_t> prompt) {
     const Stopwatch total;

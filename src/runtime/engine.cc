@@ -83,8 +83,8 @@ Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
       if (inside) bundle->map().Release(part);
     };
   }
-  HONE_ASSIGN(auto engine, Load(*std::move(source.model), std::move(source.text), options, path,
-                                release));
+  HONE_ASSIGN(auto engine,
+              Load(*std::move(source.model), std::move(source.text), options, path, release));
   engine->impl_->warnings = std::move(source.warnings);
   engine->impl_->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -112,8 +112,7 @@ Result<std::unique_ptr<Engine>> Engine::Load(model::DecoderModel model, TextSetu
   impl.text = std::move(text);
   const bool quantized_bundle = impl.text.is_bundle && HasQuantizedLinear(impl.model);
   impl.compute = ChooseCompute(options.compute, quantized_bundle);
-  impl.kv_type =
-      ChooseKv(options.kv, !quantized_bundle && impl.compute == kernels::Compute::kF32);
+  impl.kv_type = ChooseKv(options.kv, !quantized_bundle && impl.compute == kernels::Compute::kF32);
   auto packed = PackModel(impl.model, impl.compute, impl.pool, release);
   if (!packed.ok()) return std::move(packed).status().Context(source);
   impl.packed = *std::move(packed);

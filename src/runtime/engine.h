@@ -105,9 +105,9 @@ class Engine {
   Result<std::unique_ptr<Sequence>> NewSequence();
 
   // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]; null
-  // skips the head. Long parts are run in chunks inside. cancel is polled before each layer: kCancelled leaves the
-  // sequence as it was before the step. kInvalidArgument: an id outside the vocabulary, or more
-  // tokens than the context has room for (the message has both numbers).
+  // skips the head. Long parts are run in chunks inside. cancel is polled before each layer:
+  // kCancelled leaves the sequence as it was before the step. kInvalidArgument: an id outside the
+  // vocabulary, or more tokens than the context has room for (the message has both numbers).
   Status Run(const Step& step, std::vector<float>* logits,
              const std::atomic<bool>* cancel = nullptr);
 

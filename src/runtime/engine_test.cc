@@ -17,8 +17,8 @@ namespace {
 std::vector<std::int32_t> Ids(std::size_t count, std::int32_t vocab = 97) {
   std::vector<std::int32_t> ids;
   for (std::size_t i = 0; i < count; ++i) {
-    ids.push_back(static_cast<std::int32_t>((i * 31 + i * i * 7 + 5) %
-                                            static_cast<std::size_t>(vocab)));
+    ids.push_back(
+        static_cast<std::int32_t>((i * 31 + i * i * 7 + 5) % static_cast<std::size_t>(vocab)));
   }
   return ids;
 }
@@ -94,8 +94,7 @@ TEST(Engine, GivesTheLastRowOrNoneWhenOnlyThatIsAsked) {
   EXPECT_EQ(sequence->size(), 10);
   ASSERT_TRUE(
       engine->Run(Step{{{sequence.get(), std::span(ids).subspan(10, 5), false}}}, nullptr).ok());
-  ASSERT_TRUE(
-      engine->Run(Step{{{sequence.get(), std::span(ids).subspan(15), false}}}, &last).ok());
+  ASSERT_TRUE(engine->Run(Step{{{sequence.get(), std::span(ids).subspan(15), false}}}, &last).ok());
   EXPECT_EQ(last, std::vector<float>(all.end() - 97, all.end()));
 }
 
@@ -133,8 +132,7 @@ TEST(Engine, RefusesWrongIdsAndFullContextsWithBothNumbers) {
   EXPECT_NE(full.message().find("21"), std::string::npos) << full.message();
   EXPECT_NE(full.message().find("20"), std::string::npos) << full.message();
   EXPECT_EQ(sequence->size(), 15);
-  EXPECT_TRUE(
-      engine->Run(Step{{{sequence.get(), std::span(ids).first(5), false}}}, &logits).ok());
+  EXPECT_TRUE(engine->Run(Step{{{sequence.get(), std::span(ids).first(5), false}}}, &logits).ok());
   EXPECT_EQ(engine->Run(Step{{{sequence.get(), {}, false}}}, &logits).code(),
             Code::kInvalidArgument);
   EXPECT_EQ(engine->Run(Step{}, &logits).code(), Code::kInvalidArgument);

@@ -57,14 +57,14 @@ class Forward {
   const PackedModel& packed_;
   ThreadPool& pool_;
 
-  std::vector<float> x_;         // [m, hidden], the residual stream
-  std::vector<float> norm_;      // [m, hidden]
+  std::vector<float> x_;          // [m, hidden], the residual stream
+  std::vector<float> norm_;       // [m, hidden]
   std::vector<float> cos_, sin_;  // [m, head_dim / 2]
-  std::vector<float> q_;         // [m, heads, head_dim]
-  std::vector<float> k_, v_;     // [m, kv_heads, head_dim]
-  std::vector<float> attended_;  // [m, heads, head_dim]
+  std::vector<float> q_;          // [m, heads, head_dim]
+  std::vector<float> k_, v_;      // [m, kv_heads, head_dim]
+  std::vector<float> attended_;   // [m, heads, head_dim]
   std::vector<float> gate_, up_;  // [m, ffn]
-  std::vector<float> out_;       // [m, hidden], of o and down
+  std::vector<float> out_;        // [m, hidden], of o and down
   SharedInput input_;
 };
 

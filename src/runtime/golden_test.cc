@@ -100,8 +100,7 @@ TEST_P(Family, GivesTheLogitsAndTokensOfTransformers) {
     };
     EXPECT_LT(MaxDiff(got, ids.size() - 1, want, row("row_last")), 5e-4F) << ids.size();
     EXPECT_LT(MaxDiff(got, 3, want, row("row_pos3")), 5e-4F) << ids.size();
-    ExpectGreedy(**engine, ids, ToIds(*prompt.Find("greedy_24")), *prompt.Find("greedy_gap"),
-                 2e-3);
+    ExpectGreedy(**engine, ids, ToIds(*prompt.Find("greedy_24")), *prompt.Find("greedy_gap"), 2e-3);
   }
 }
 
@@ -139,19 +138,19 @@ TEST_P(GoldenBundle, GivesTheRecordedLogits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Golden, GoldenBundle,
-    testing::Values(
-        BundleCase{"tiny-llama-fp32/model.litertlm", "tiny-llama-golden-logits.npy", 0},
-        BundleCase{"tiny-llama-fp32/model-fixed-template-nobos.litertlm",
-                   "tiny-llama-golden-logits.npy", 0},
-        BundleCase{"tiny-llama-wi8/model.litertlm", "tiny-llama-wi8-dequant-logits-qd8sim.npy", 0},
-        BundleCase{"tiny-llama-wi8/model-fixed-template-nobos.litertlm",
-                   "tiny-llama-wi8-dequant-logits-qd8sim.npy", 0},
-        BundleCase{"tiny-llama-wi4b32/model.litertlm",
-                   "tiny-llama-wi4b32-dequant-logits-qd8sim.npy", 0},
-        BundleCase{"tiny-llama-wi4b32/model-fixed-template-nobos.litertlm",
-                   "tiny-llama-wi4b32-dequant-logits-qd8sim.npy", 0},
-        BundleCase{"tiny-llama-untied-wi8/model.litertlm",
-                   "tiny-llama-untied-wi8/litert_logits_8_16.npy", 8}),
+    testing::Values(BundleCase{"tiny-llama-fp32/model.litertlm", "tiny-llama-golden-logits.npy", 0},
+                    BundleCase{"tiny-llama-fp32/model-fixed-template-nobos.litertlm",
+                               "tiny-llama-golden-logits.npy", 0},
+                    BundleCase{"tiny-llama-wi8/model.litertlm",
+                               "tiny-llama-wi8-dequant-logits-qd8sim.npy", 0},
+                    BundleCase{"tiny-llama-wi8/model-fixed-template-nobos.litertlm",
+                               "tiny-llama-wi8-dequant-logits-qd8sim.npy", 0},
+                    BundleCase{"tiny-llama-wi4b32/model.litertlm",
+                               "tiny-llama-wi4b32-dequant-logits-qd8sim.npy", 0},
+                    BundleCase{"tiny-llama-wi4b32/model-fixed-template-nobos.litertlm",
+                               "tiny-llama-wi4b32-dequant-logits-qd8sim.npy", 0},
+                    BundleCase{"tiny-llama-untied-wi8/model.litertlm",
+                               "tiny-llama-untied-wi8/litert_logits_8_16.npy", 8}),
     [](const auto& test) {
       std::string name = test.param.file;
       name = name.substr(0, name.find(".litertlm"));

@@ -77,8 +77,9 @@ Result<LoadedSource> LoadCheckpoint(const std::string& path, SourceParts parts) 
 Result<LoadedSource> LoadSource(const std::string& path, SourceParts parts) {
   if (!FileExists(path) && !IsDirectory(path)) {
     return Status(Code::kNotFound,
-                  StrCat(path, ": no such file or folder; expected a .litertlm bundle, a .gguf "
-                               "file or a checkpoint folder"));
+                  StrCat(path,
+                         ": no such file or folder; expected a .litertlm bundle, a .gguf "
+                         "file or a checkpoint folder"));
   }
   return LooksLikeBundle(path) ? LoadBundle(path, parts) : LoadCheckpoint(path, parts);
 }

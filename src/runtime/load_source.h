@@ -18,8 +18,8 @@ namespace hone::runtime {
 enum class SourceParts : std::uint8_t { kText, kModel, kAll };
 
 struct LoadedSource {
-  TextSetup text;                             // empty for kModel
-  std::optional<model::DecoderModel> model;   // absent for kText
+  TextSetup text;                            // empty for kModel
+  std::optional<model::DecoderModel> model;  // absent for kText
   // The open bundle; null for checkpoints.
   std::shared_ptr<const formats::litertlm::Bundle> bundle;
   std::vector<std::string> warnings;

@@ -37,10 +37,20 @@ double PortableExp(double x) {
   const double n = (x * kLog2E + kRound) - kRound;
   const double r = (x - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
   // 1 / i!; the terms left out are below 2^-53.
-  constexpr double kCoefficients[] = {
-      1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
-      1.0 / 40320.0,      1.0 / 5040.0,      1.0 / 720.0,      1.0 / 120.0,     1.0 / 24.0,
-      1.0 / 6.0,          0.5,               1.0,              1.0};
+  constexpr double kCoefficients[] = {1.0 / 6227020800.0,
+                                      1.0 / 479001600.0,
+                                      1.0 / 39916800.0,
+                                      1.0 / 3628800.0,
+                                      1.0 / 362880.0,
+                                      1.0 / 40320.0,
+                                      1.0 / 5040.0,
+                                      1.0 / 720.0,
+                                      1.0 / 120.0,
+                                      1.0 / 24.0,
+                                      1.0 / 6.0,
+                                      0.5,
+                                      1.0,
+                                      1.0};
   double sum = 0.0;
   for (const double c : kCoefficients) sum = sum * r + c;
   const auto exponent = static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023);

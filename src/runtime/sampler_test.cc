@@ -24,9 +24,7 @@ Ids DrawMany(const SamplerOptions& options, int count, const std::vector<float>&
   return ids;
 }
 
-TEST(Sampler, GreedyTakesTheLowestOfEqualBestIds) {
-  EXPECT_EQ(DrawMany({}, 2), (Ids{1, 1}));
-}
+TEST(Sampler, GreedyTakesTheLowestOfEqualBestIds) { EXPECT_EQ(DrawMany({}, 2), (Ids{1, 1})); }
 
 // Expected picks were worked out by a separate Python program from SplitMix64 and math.exp.
 TEST(Sampler, DrawsTheExpectedIdsForASeed) {

@@ -71,7 +71,8 @@ void SetStops(const litertlm::LlmMetadata& metadata, TextSetup& text,
     if (!stop.empty() && text.tokenizer) {
       text.stop_strings.push_back(std::move(stop));
     } else if (!stop.empty() || !token.ids.empty()) {
-      warnings.push_back("a stop token of the metadata needs the tokenizer, which is absent; ignored");
+      warnings.push_back(
+          "a stop token of the metadata needs the tokenizer, which is absent; ignored");
     }
   }
   if (text.stop_ids.empty() && text.stop_strings.empty()) {
@@ -118,10 +119,10 @@ Result<TextSetup> MakeCheckpointText(const formats::TextFacts& facts,
   text.unk_text = facts.unk_token;
 
   if (text.tokenizer) {
-    bridge::StopTokens stops = bridge::FindStopTokens(
-        *text.tokenizer, text.chat_template ? &*text.chat_template : nullptr,
-        {facts.eos_ids, facts.eos_strings, facts.bos_token, facts.eos_token, facts.pad_token,
-         facts.unk_token});
+    bridge::StopTokens stops =
+        bridge::FindStopTokens(*text.tokenizer, text.chat_template ? &*text.chat_template : nullptr,
+                               {facts.eos_ids, facts.eos_strings, facts.bos_token, facts.eos_token,
+                                facts.pad_token, facts.unk_token});
     for (bridge::StopToken& stop : stops.tokens) {
       text.stop_ids.push_back(stop.id);
       if (!stop.kept.empty()) text.stop_kept_text[stop.id] = std::move(stop.kept);

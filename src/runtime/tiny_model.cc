@@ -47,8 +47,8 @@ model::DecoderModel MakeTinyModel(const TinyModelOptions& options) {
   Random random(options.seed);
   const auto fill = [&](model::Role role, std::int64_t layer, float center, float spread) {
     const model::Shape shape = model::RoleShape(spec, role);
-    auto data = std::make_shared<std::vector<float>>(
-        static_cast<std::size_t>(shape.rows * shape.cols));
+    auto data =
+        std::make_shared<std::vector<float>>(static_cast<std::size_t>(shape.rows * shape.cols));
     for (float& v : *data) v = center + spread * random.Next();
     model::Weight& weight = model::GetWeight(m, role, layer);
     weight.name = model::RoleName(role);
@@ -63,13 +63,13 @@ model::DecoderModel MakeTinyModel(const TinyModelOptions& options) {
   fill(Role::kFinalNorm, 0, 1, 0.2F);
   for (std::int64_t layer = 0; layer < 3; ++layer) {
     for (const Role role : {Role::kInputNorm, Role::kFfnNorm}) fill(role, layer, 1, 0.2F);
-    for (const Role role : {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp,
-                            Role::kDown}) {
+    for (const Role role :
+         {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp, Role::kDown}) {
       fill(role, layer, 0, 0.25F);
     }
     if (!options.biases) continue;
-    for (const Role role : {Role::kQBias, Role::kKBias, Role::kVBias, Role::kOBias,
-                            Role::kGateBias, Role::kUpBias, Role::kDownBias}) {
+    for (const Role role : {Role::kQBias, Role::kKBias, Role::kVBias, Role::kOBias, Role::kGateBias,
+                            Role::kUpBias, Role::kDownBias}) {
       fill(role, layer, 0, 0.1F);
     }
   }

@@ -8,12 +8,12 @@
 
 static int failures = 0;
 
-#define CHECK(x)                                                     \
-  do {                                                               \
-    if (!(x)) {                                                      \
+#define CHECK(x)                                                      \
+  do {                                                                \
+    if (!(x)) {                                                       \
       fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #x); \
-      ++failures;                                                    \
-    }                                                                \
+      ++failures;                                                     \
+    }                                                                 \
   } while (0)
 
 typedef struct Received {

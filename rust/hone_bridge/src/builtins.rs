@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests and functions that differ from the engine's own, and those of Transformers.
 
+use std::cmp::Ordering;
+
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
 use crate::args::{type_error, Args};
 use crate::objects::{Cycler, Joiner, View};
+use crate::order::{compare, equal, Work};
 use crate::pyrepr::{self, Budget};
 use crate::strftime;
 
@@ -80,11 +83,60 @@ fn dict(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     Ok(Value::from_pairs(pairs))
 }
 
-pub fn install(env: &mut Environment) {
+fn test_equal(state: &mut State<'_, '_>, a: Value, b: Value) -> Result<bool, Error> {
+    equal(&a, &b, &mut Work::of(state))
+}
+
+fn test_in(state: &mut State<'_, '_>, item: Value, all: Value) -> Result<bool, Error> {
+    if let (Some(part), Some(text)) = (item.as_str(), all.as_str()) {
+        return Ok(text.contains(part));
+    }
+    let mut work = Work::of(state);
+    for other in all.try_iter()? {
+        if equal(&item, &other, &mut work)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn install_comparisons(env: &mut Environment) {
+    for name in ["eq", "equalto", "=="] {
+        env.add_test(name, test_equal);
+    }
+    for name in ["ne", "!="] {
+        env.add_test(
+            name,
+            |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<bool, Error> {
+                test_equal(state, a, b).map(|same| !same)
+            },
+        );
+    }
+    let orders: [(&[&str], fn(Ordering) -> bool); 4] = [
+        (&["lt", "lessthan", "<"], Ordering::is_lt),
+        (&["le", "<="], Ordering::is_le),
+        (&["gt", "greaterthan", ">"], Ordering::is_gt),
+        (&["ge", ">="], Ordering::is_ge),
+    ];
+    for (names, holds) in orders {
+        for name in names {
+            env.add_test(
+                *name,
+                move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<bool, Error> {
+                    compare(&a, &b, &mut Work::of(state)).map(holds)
+                },
+            );
+        }
+    }
+    env.add_test("in", test_in);
+}
+
+pub fn install(env: &mut Environment, local_now: i64) {
     // Tests of the engine that jinja2 does not have.
     for name in ["endingwith", "int", "safe", "startingwith"] {
         env.remove_test(name);
     }
+    install_comparisons(env);
     env.add_test("sequence", is_sequence);
     env.add_test("iterable", is_iterable);
     env.add_test("callable", is_callable);
@@ -94,10 +146,6 @@ pub fn install(env: &mut Environment) {
     env.add_function("dict", dict);
     env.add_function("cycler", |items: Rest<Value>| Cycler::create(&items));
     env.add_function("joiner", |args: Rest<ValueOrKwargs>| Joiner::create(&args.into_values()));
-}
-
-/// The clock differs from render to render.
-pub fn install_clock(env: &mut Environment, local_now: i64) {
     env.add_function(
         "strftime_now",
         move |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 200;
 
 /// The variables; the error says what is wrong and at which byte.
 pub fn read(text: &str) -> Result<IndexMap<String, Value>, String> {
-    let mut reader = Reader { text, at: 0, depth: 0 };
+    let mut reader = Reader { text, at: 0, depth: 0, parts: 0 };
     reader.space();
     if reader.peek() != Some(b'{') {
         return Err("the context must be a JSON object".to_string());
@@ -29,6 +29,8 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    /// How many values were read.
+    parts: usize,
 }
 
 impl Reader<'_> {
@@ -119,8 +121,13 @@ impl Reader<'_> {
 
     fn value(&mut self) -> Result<Value, String> {
         self.space();
+        self.parts += 1;
         match self.peek() {
-            Some(b'{') => Ok(Value::from_object(Dict(self.object()?))),
+            Some(b'{') => {
+                let before = self.parts;
+                let entries = self.object()?;
+                Ok(Value::from_object(Dict::new(entries, self.parts - before)))
+            }
             Some(b'[') => Ok(Value::from(self.array()?)),
             Some(b'"') => Ok(Value::from(self.string()?)),
             _ if self.word("true") => Ok(Value::from(true)),

@@ -14,13 +14,12 @@ use crate::objects::Dict;
 use crate::order::{compare, sort_by_key, Work};
 use crate::printf::{printf, to_big_int, to_float};
 use crate::pyrepr::{self, Budget};
-use crate::rewrite::PRINTF;
 use crate::textfilters;
 
 /// A filter as this crate writes them: the piped value comes first.
 pub type Filter = fn(&State, &Value, &[Value]) -> Result<Value, Error>;
 
-const FILTERS: [(&str, Filter); 19] = [
+const FILTERS: [(&str, Filter); 18] = [
     ("attr", attr),
     ("default", default),
     ("d", default),
@@ -39,7 +38,6 @@ const FILTERS: [(&str, Filter); 19] = [
     ("unique", unique),
     ("list", list),
     ("sum", sum),
-    (PRINTF, percent),
 ];
 
 /// Filters of the engine that jinja2 does not have.
@@ -302,11 +300,6 @@ fn pprint(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> 
     let mut out = String::new();
     pyrepr::repr(value, &mut out, &mut Budget::of(state))?;
     Ok(Value::from(out))
-}
-
-fn percent(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
-    let args = Args::bind("%", args, &["value"])?;
-    printf(state, value.as_str().unwrap_or_default(), args.need(0)?).map(Value::from)
 }
 
 fn format(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {

@@ -9,6 +9,7 @@ mod context;
 mod decode;
 mod filters;
 mod guard;
+mod harden;
 mod hash;
 mod json;
 mod methods;

@@ -6,6 +6,7 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
 use crate::args::{type_error, Args};
+use crate::harden::pay;
 use crate::objects::View;
 use crate::order::{equal, Work};
 use crate::pyrepr::type_name;
@@ -22,6 +23,9 @@ const LIST_MUTATORS: [&str; 8] =
 
 /// value.name(args); UnknownMethod if there is no such method.
 pub fn call(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    for argument in args {
+        pay(state, argument)?;
+    }
     match value.kind() {
         ValueKind::String => strmethods::call(state, value, name, args),
         ValueKind::Map => dict(value, name, args),

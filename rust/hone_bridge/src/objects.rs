@@ -16,11 +16,25 @@ use crate::methods;
 /// A dict of the context. `d.items` is the method even if there is a key "items", as in jinja2;
 /// `d['items']` is the entry.
 #[derive(Debug)]
-pub struct Dict(pub IndexMap<String, Value>);
+pub struct Dict {
+    entries: IndexMap<String, Value>,
+    parts: usize,
+}
+
+impl Dict {
+    /// `parts`: how many values it holds, those inside others included.
+    pub fn new(entries: IndexMap<String, Value>, parts: usize) -> Dict {
+        Dict { entries, parts }
+    }
+
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+}
 
 impl Object for Dict {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.0.get(key.as_str()?).cloned()
+        self.entries.get(key.as_str()?).cloned()
     }
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
@@ -28,17 +42,17 @@ impl Object for Dict {
             let this = Value::from_dyn_object(DynObject::new(self.clone()));
             return Some(Value::from_object(BoundMethod { this, name: key.to_string() }));
         }
-        self.0.get(key).cloned()
+        self.entries.get(key).cloned()
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         self.mapped_key_value_enumerator(|this| {
-            Box::new(this.0.iter().map(|(k, v)| (Value::from(k.as_str()), v.clone())))
+            Box::new(this.entries.iter().map(|(k, v)| (Value::from(k.as_str()), v.clone())))
         })
     }
 
     fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
-        Some(self.0.len())
+        Some(self.entries.len())
     }
 }
 
@@ -125,6 +139,10 @@ impl Object for Cycler {
         ObjectRepr::Plain
     }
 
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<Cycler object>")
+    }
+
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         (key.as_str() == Some("current")).then(|| self.current())
     }
@@ -169,6 +187,10 @@ impl Joiner {
 impl Object for Joiner {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<Joiner object>")
     }
 
     fn call(self: &Arc<Self>, _state: &mut State<'_, '_>, _args: &[Value]) -> Result<Value, Error> {

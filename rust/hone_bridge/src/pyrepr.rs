@@ -16,7 +16,7 @@ impl Budget {
     /// What the fuel that is left pays for; the engine charges for the text once it exists.
     pub fn of(state: &State) -> Budget {
         let fuel = state.fuel_levels().map_or(u64::MAX, |(_, remaining)| remaining);
-        Budget(fuel.saturating_mul(8).saturating_add(64))
+        Budget(fuel.saturating_mul(4).saturating_add(64))
     }
 
     pub fn spend(&mut self, amount: usize) -> Result<(), Error> {

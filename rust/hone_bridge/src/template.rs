@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The hb_template_* entries: an environment that renders as Transformers sets up jinja2.
 
-use std::io::{self, Write};
 use std::os::raw::{c_char, c_int};
+use std::sync::Arc;
 
+use minijinja::machinery::{eval, make_string_output, CompiledTemplate, TemplateConfig};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{escape_formatter, AutoEscape, Environment, Error, ErrorKind, Output, State};
@@ -16,6 +17,7 @@ use crate::filters;
 use crate::guard::{
     caught, deep, finish, Fail, BAD_ARGUMENT, BAD_CONTEXT, LIMIT, RAISED, RUNTIME, SYNTAX,
 };
+use crate::harden::{self, harden};
 use crate::methods;
 use crate::pyrepr::{self, Budget};
 use crate::rewrite::rewrite;
@@ -47,8 +49,7 @@ impl HbLimits {
 }
 
 pub struct HbTemplate {
-    /// Always there; an option so that it can be dropped on a deep stack.
-    env: Option<Environment<'static>>,
+    source: String,
     limits: HbLimits,
 }
 
@@ -63,15 +64,17 @@ fn print_value(out: &mut Output, state: &mut State, value: &Value) -> Result<(),
     Ok(())
 }
 
-fn environment() -> Result<Environment<'static>, Error> {
-    let mut env = Environment::new();
-    let syntax = SyntaxConfig::builder()
+fn syntax() -> Result<SyntaxConfig, Error> {
+    SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
         .keep_trailing_newline(false)
-        .build()?;
-    env.set_syntax(syntax);
-    env.set_auto_escape_callback(|_| AutoEscape::None);
+        .build()
+}
+
+fn environment(fuel: u64, local_now: i64) -> Environment<'static> {
+    let mut env = Environment::new();
+    env.set_fuel(Some(fuel));
     env.set_formatter(print_value);
     env.set_recursion_limit(MAX_RECURSION);
     // Errors then name the expression that is undefined.
@@ -80,8 +83,17 @@ fn environment() -> Result<Environment<'static>, Error> {
         methods::call(state, value, method, args)
     });
     filters::install(&mut env);
-    builtins::install(&mut env);
-    Ok(env)
+    builtins::install(&mut env, local_now);
+    harden::install(&mut env);
+    env
+}
+
+fn parse(source: &str) -> Result<CompiledTemplate<'_>, Error> {
+    let config = TemplateConfig {
+        syntax_config: syntax()?,
+        default_auto_escape: Arc::new(|_| AutoEscape::None),
+    };
+    CompiledTemplate::new(NAME, source, &config)
 }
 
 fn compile(source: &[u8], limits: HbLimits) -> Result<HbTemplate, Fail> {
@@ -95,9 +107,8 @@ fn compile(source: &[u8], limits: HbLimits) -> Result<HbTemplate, Fail> {
         Fail::new(SYNTAX, format!("{NAME}: byte {} is not UTF-8", e.valid_up_to()))
     })?;
     let source = rewrite(source).map_err(|e| Fail::new(LIMIT, format!("{NAME}, {e}")))?;
-    let mut env = environment().map_err(|e| describe(&e, SYNTAX))?;
-    env.add_template_owned(NAME, source).map_err(|e| describe(&e, SYNTAX))?;
-    Ok(HbTemplate { env: Some(env), limits })
+    parse(&source).map_err(|e| describe(&e, SYNTAX))?;
+    Ok(HbTemplate { source, limits })
 }
 
 /// The words of raise_exception, if the error comes from there.
@@ -151,45 +162,32 @@ fn describe(error: &Error, status: c_int) -> Fail {
     Fail::new(status, format!("{NAME}{place}: {}", parts.join(": ")))
 }
 
-/// Collects the output up to a limit.
-struct Capped {
-    bytes: Vec<u8>,
-    limit: u64,
-}
-
-impl Write for &mut Capped {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if (self.bytes.len() + bytes.len()) as u64 > self.limit {
-            return Err(io::Error::other("the output is too long"));
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl HbTemplate {
     fn render(&self, json: &[u8], local_now: i64) -> Result<Vec<u8>, Fail> {
         let json = std::str::from_utf8(json).map_err(|e| {
             Fail::new(BAD_CONTEXT, format!("the context: byte {} is not UTF-8", e.valid_up_to()))
         })?;
         let variables = context::read(json).map_err(|e| Fail::new(BAD_CONTEXT, e))?;
-        let base = self.env.as_ref().ok_or_else(|| Fail::new(BAD_ARGUMENT, "no template"))?;
-        let mut env = base.clone();
         let fuel = FUEL_PER_CONTEXT_BYTE.saturating_mul(json.len() as u64);
-        env.set_fuel(Some(self.limits.fuel.saturating_add(fuel)));
-        builtins::install_clock(&mut env, local_now);
-        let template = env.get_template(NAME).map_err(|e| describe(&e, RUNTIME))?;
-        let mut out = Capped { bytes: Vec::new(), limit: self.limits.max_output };
-        let variables = Value::from_pairs(variables);
-        template
-            .render_captured_to(variables, &mut out)
-            .map(drop)
-            .map_err(|e| describe(&e, RUNTIME))?;
-        Ok(out.bytes)
+        let env = environment(self.limits.fuel.saturating_add(fuel), local_now);
+        let compiled = parse(&self.source).map_err(|e| describe(&e, RUNTIME))?;
+        let instructions = harden(&compiled.instructions);
+        let blocks = compiled.blocks.iter().map(|(name, block)| (*name, harden(block))).collect();
+        let mut text = String::with_capacity(compiled.buffer_size_hint);
+        let result = eval(
+            &env,
+            &instructions,
+            Value::from_pairs(variables),
+            &blocks,
+            &mut make_string_output(&mut text),
+            AutoEscape::None,
+        );
+        result.map(drop).map_err(|e| describe(&e, RUNTIME))?;
+        if text.len() as u64 > self.limits.max_output {
+            let message = format!("{NAME}: it writes more than {} bytes", self.limits.max_output);
+            return Err(Fail::new(LIMIT, message));
+        }
+        Ok(text.into_bytes())
     }
 }
 
@@ -221,15 +219,7 @@ pub unsafe extern "C" fn hb_template_free(template: *mut HbTemplate) {
     if template.is_null() {
         return;
     }
-    let mut handle = Box::from_raw(template);
-    if let Some(env) = handle.env.take() {
-        // Without a thread to drop it on, leaking is better than a stack overflow.
-        let env = std::mem::ManuallyDrop::new(env);
-        let _ = deep(move || {
-            drop(std::mem::ManuallyDrop::into_inner(env));
-            Ok(())
-        });
-    }
+    drop(Box::from_raw(template));
 }
 
 /// # Safety

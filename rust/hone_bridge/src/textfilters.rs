@@ -10,7 +10,12 @@ use crate::filters::Filter;
 use crate::pyrepr::{self, Budget};
 use crate::strmethods::{self, strip_with};
 
-pub const FILTERS: [(&str, Filter); 11] = [
+pub const FILTERS: [(&str, Filter); 16] = [
+    ("capitalize", capitalize),
+    ("lower", lower),
+    ("replace", replace),
+    ("title", title),
+    ("upper", upper),
     ("center", center),
     ("e", escape),
     ("escape", escape),
@@ -54,6 +59,49 @@ fn escape(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> 
 fn force_escape(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
     Args::bind("escape", args, &[])?;
     Ok(Value::from_safe_string(escape_text(&text_of(state, value)?)))
+}
+
+/// A method of str as a filter, on the text of any value.
+fn as_method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    strmethods::call(state, &Value::from(text_of(state, value)?), name, args)
+}
+
+fn capitalize(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+    as_method(state, value, "capitalize", args)
+}
+
+fn lower(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+    as_method(state, value, "lower", args)
+}
+
+fn upper(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+    as_method(state, value, "upper", args)
+}
+
+fn replace(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+    let args = Args::bind("replace", args, &["old", "new", "count"])?;
+    let mut plain = vec![
+        Value::from(text_of(state, args.need(0)?)?),
+        Value::from(text_of(state, args.need(1)?)?),
+    ];
+    plain.extend(args.given(2).cloned());
+    as_method(state, value, "replace", &plain)
+}
+
+/// Upper case after a space, a hyphen or an opening bracket, lower case elsewhere.
+fn title(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+    Args::bind("title", args, &[])?;
+    let mut out = String::new();
+    let mut starts = true;
+    for c in text_of(state, value)?.chars() {
+        if starts {
+            out.extend(c.to_uppercase());
+        } else {
+            out.extend(c.to_lowercase());
+        }
+        starts = strmethods::is_space(c) || "-([{<".contains(c);
+    }
+    Ok(Value::from(out))
 }
 
 fn center(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {

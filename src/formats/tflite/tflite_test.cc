@@ -335,6 +335,32 @@ TEST(Tflite, ModelsOverTwoGigabytesGoOutsideTheFlatBuffer) {
   ASSERT_TRUE(plan.ok()) << plan.message();
   EXPECT_TRUE(plan->external_buffers);
   EXPECT_GT(plan->total_bytes, (1ULL << 31) + (1ULL << 28));
+  // A file of that size with the tables alone; the rest is a hole that takes no disk.
+  const std::string path = ::testing::TempDir() + "over_two_gigabytes.tflite";
+  ASSERT_TRUE(WriteFileAtomic(path, plan->head).ok());
+  std::filesystem::resize_file(path, plan->total_bytes);
+  const auto map = MappedFile::Open(path);
+  ASSERT_TRUE(map.ok()) << map.message();
+  std::filesystem::remove(path);
+  const auto read = ReadModel(map->bytes());
+  ASSERT_TRUE(read.ok()) << read.message();
+  EXPECT_TRUE(read->subgraphs == test.model.subgraphs);
+  EXPECT_EQ(read->buffers[1].data.size(), 1ULL << 31);
+  EXPECT_EQ(read->buffers[2].data.data() - map->bytes().data(),
+            static_cast<std::ptrdiff_t>(plan->buffer_offsets[2]));
+}
+
+TEST(Tflite, ASingleByteCannotBeDeferredOutside) {
+  TestModel test;
+  Tensor flag = test.tensor(0);
+  flag.name = "flag";
+  flag.shape = {1};
+  flag.type = TensorType::kInt8;
+  flag.buffer = 3;
+  test.graph().tensors.push_back(flag);
+  test.model.buffers.push_back({{}, 1});
+  EXPECT_TRUE(PlanModel(test.model).ok());
+  EXPECT_EQ(PlanModel(test.model, 0).code(), Code::kInvalidArgument);
 }
 
 TEST(Tflite, CutAndForeignFilesAreRefused) {

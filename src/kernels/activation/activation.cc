@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/activation/activation.h"
 
-#include "base/check.h"
+#include "kernels/registry.h"
 
 namespace hone::kernels::activation {
 namespace {
 
 constexpr Kernel kKernels[] = {
-#define HONE_KERNEL(isa, needs) \
-  {"activation_f32__" #isa, CpuTarget::needs, &silu_mul_f32__##isa, &add_f32__##isa, &exp_f32__##isa},
+#define HONE_KERNEL(isa, needs)                                                      \
+  {"activation_f32__" #isa, CpuTarget::needs, &silu_mul_f32__##isa, &add_f32__##isa, \
+   &exp_f32__##isa},
 #include "kernels/activation/kernels.inc"
 #undef HONE_KERNEL
 };
@@ -18,12 +19,6 @@ constexpr Kernel kKernels[] = {
 
 std::span<const Kernel> Kernels() { return kKernels; }
 
-const Kernel& Find() {
-  for (const Kernel& kernel : kKernels) {
-    if (CpuSupports(kernel.needs)) return kernel;
-  }
-  HONE_CHECK(!"no portable kernel");
-  return kKernels[0];
-}
+const Kernel& Find() { return FirstSupported(Kernels()); }
 
 }  // namespace hone::kernels::activation

@@ -21,9 +21,9 @@ struct Kernel {
   void (*exp)(const float* x, std::int64_t n, float* y) noexcept;
 };
 
-#define HONE_KERNEL(isa, needs)                                                                  \
+#define HONE_KERNEL(isa, needs)                                                                    \
   void silu_mul_f32__##isa(const float* gate, const float* up, std::int64_t n, float* y) noexcept; \
-  void add_f32__##isa(float* x, const float* y, std::int64_t n) noexcept;                        \
+  void add_f32__##isa(float* x, const float* y, std::int64_t n) noexcept;                          \
   void exp_f32__##isa(const float* x, std::int64_t n, float* y) noexcept;
 #include "kernels/activation/kernels.inc"
 #undef HONE_KERNEL

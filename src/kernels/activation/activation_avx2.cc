@@ -1,20 +1,18 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/activation/activation.h"
+#include <immintrin.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/activation/activation.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx2)
 
 #include "kernels/simd/vec16_avx2.h"
-// After the Vec16 that they use.
-#include "kernels/simd/exp.h"
+// After the Vec16 that it uses.
 #include "kernels/activation/activation_body.h"
 
 namespace hone::kernels::activation {
@@ -28,4 +26,3 @@ void exp_f32__avx2(const float* x, std::int64_t n, float* y) noexcept { ExpValue
 }  // namespace hone::kernels::activation
 
 HONE_TARGET_END
-

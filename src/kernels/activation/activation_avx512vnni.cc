@@ -1,25 +1,24 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/activation/activation.h"
+#include <immintrin.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/activation/activation.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx512vnni)
 
 #include "kernels/simd/vec16_avx512.h"
-// After the Vec16 that they use.
-#include "kernels/simd/exp.h"
+// After the Vec16 that it uses.
 #include "kernels/activation/activation_body.h"
 
 namespace hone::kernels::activation {
 
-void silu_mul_f32__avx512vnni(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
+void silu_mul_f32__avx512vnni(const float* gate, const float* up, std::int64_t n,
+                              float* y) noexcept {
   SiluMulValues(gate, up, n, y);
 }
 void add_f32__avx512vnni(float* x, const float* y, std::int64_t n) noexcept { AddValues(x, y, n); }
@@ -28,4 +27,3 @@ void exp_f32__avx512vnni(const float* x, std::int64_t n, float* y) noexcept { Ex
 }  // namespace hone::kernels::activation
 
 HONE_TARGET_END
-

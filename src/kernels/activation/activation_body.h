@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Activations over a Vec16. Include after a Vec16 and exp.h, inside the same target region.
+// Activations over a Vec16. Include after a Vec16, inside the same target region.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+
+#include "kernels/simd/exp.h"
 
 namespace hone::kernels {
 namespace {

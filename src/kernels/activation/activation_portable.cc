@@ -1,16 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/activation/activation.h"
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/target.h"
-
+#include "kernels/activation/activation.h"
 #include "kernels/simd/vec16_portable.h"
-// After the Vec16 that they use.
-#include "kernels/simd/exp.h"
+#include "kernels/target.h"
+// After the Vec16 that it uses.
 #include "kernels/activation/activation_body.h"
 
 namespace hone::kernels::activation {
@@ -22,4 +19,3 @@ void add_f32__portable(float* x, const float* y, std::int64_t n) noexcept { AddV
 void exp_f32__portable(const float* x, std::int64_t n, float* y) noexcept { ExpValues(x, n, y); }
 
 }  // namespace hone::kernels::activation
-

@@ -9,15 +9,22 @@
 
 #include "base/check.h"
 #include "kernels/attention/attention_kernels.h"
+#include "kernels/registry.h"
 
 namespace hone::kernels {
 namespace attention {
 namespace {
 
 constexpr Kernel kKernels[] = {
-#define HONE_KERNEL(isa, needs, tolerance)                                    \
-  {"attention_f32__" #isa, CpuTarget::needs,   &attend_segment__##isa, &merge__##isa, \
-   &finish__##isa,         &store_f16__##isa, tolerance},
+#define HONE_KERNEL(isa, needs, tolerance) \
+  {                                        \
+      "attention_f32__" #isa,              \
+      CpuTarget::needs,                    \
+      &attend_segment__##isa,              \
+      &merge__##isa,                       \
+      &finish__##isa,                      \
+      &store_f16__##isa,                   \
+      tolerance},
 #include "kernels/attention/kernels.inc"
 #undef HONE_KERNEL
 };
@@ -64,12 +71,10 @@ Partial MakePartial(const Plan& plan, float* memory) {
 }
 
 // Each thread takes whole units.
-void RunUnits(const Kernel& kernel, const AttentionArgs& args, const Plan& plan,
-              ThreadPool& pool) {
+void RunUnits(const Kernel& kernel, const AttentionArgs& args, const Plan& plan, ThreadPool& pool) {
   const std::int64_t scratch = ScratchFloats(plan.queries, plan.padded);
   const std::int64_t each = scratch + 2 * PartialFloats(plan);
-  const auto workers =
-      static_cast<int>(std::min<std::int64_t>(plan.units, pool.num_threads()));
+  const auto workers = static_cast<int>(std::min<std::int64_t>(plan.units, pool.num_threads()));
   std::vector<float> memory(static_cast<std::size_t>(workers * each));
   std::atomic<std::int64_t> next{0};
   pool.Run(workers, [&](int worker) {
@@ -122,13 +127,7 @@ void RunSegments(const Kernel& kernel, const AttentionArgs& args, const Plan& pl
 
 std::span<const Kernel> Kernels() { return kKernels; }
 
-const Kernel& Find() {
-  for (const Kernel& kernel : kKernels) {
-    if (CpuSupports(kernel.needs)) return kernel;
-  }
-  HONE_CHECK(!"no portable kernel");
-  return kKernels[0];
-}
+const Kernel& Find() { return FirstSupported(Kernels()); }
 
 void AttentionWith(const Kernel& kernel, const AttentionArgs& args, ThreadPool& pool) {
   if (args.m == 0) return;

@@ -1,35 +1,35 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/attention_kernels.h"
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
-#include <immintrin.h>
-
 #include "base/float16.h"
+#include "kernels/attention/attention_kernels.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx512vnni)
 
 #include "kernels/simd/vec16_avx512.h"
-// After the Vec16 that they use.
-#include "kernels/simd/exp.h"
+// After the Vec16 that it uses.
 #include "kernels/attention/attention_body.h"
 
 namespace hone::kernels::attention {
 
 void attend_segment__avx512vnni(const Unit& unit, std::int64_t segment, float* scratch,
-                        const Partial& out) noexcept {
+                                const Partial& out) noexcept {
   AttendOneSegment(unit, segment, scratch, out);
 }
 void merge__avx512vnni(const Unit& unit, std::int64_t segment, const Partial& part,
-               const Partial& total) noexcept {
+                       const Partial& total) noexcept {
   MergeSegment(unit, segment, part, total);
 }
-void finish__avx512vnni(const Unit& unit, const Partial& total) noexcept { FinishUnit(unit, total); }
+void finish__avx512vnni(const Unit& unit, const Partial& total) noexcept {
+  FinishUnit(unit, total);
+}
 void store_f16__avx512vnni(const float* x, std::int64_t n, std::uint16_t* out) noexcept {
   StoreHalf(x, n, out);
 }
@@ -37,4 +37,3 @@ void store_f16__avx512vnni(const float* x, std::int64_t n, std::uint16_t* out) n
 }  // namespace hone::kernels::attention
 
 HONE_TARGET_END
-

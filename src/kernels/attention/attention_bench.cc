@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 // Attention of a step: m rows at the end of a context. bytes are keys and values read.
+#include <benchmark/benchmark.h>
+
 #include <cstdint>
 #include <vector>
-
-#include <benchmark/benchmark.h>
 
 #include "base/thread_pool.h"
 #include "kernels/attention.h"

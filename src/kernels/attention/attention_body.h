@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a Vec16. Include after a Vec16 and exp.h, inside the same target region.
+// Attention over a Vec16. Include after a Vec16, inside the same target region.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "base/float16.h"
 #include "kernels/attention/attention_kernels.h"
+#include "kernels/simd/exp.h"
 
 namespace hone::kernels {
 namespace {

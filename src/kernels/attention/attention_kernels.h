@@ -60,12 +60,12 @@ struct Kernel {
   double tolerance;  // |out - twin| <= tolerance * max |v|
 };
 
-#define HONE_KERNEL(isa, needs, tolerance)                                                      \
-  void attend_segment__##isa(const Unit& unit, std::int64_t segment, float* scratch,            \
-                             const Partial& out) noexcept;                                      \
-  void merge__##isa(const Unit& unit, std::int64_t segment, const Partial& part,                \
-                    const Partial& total) noexcept;                                             \
-  void finish__##isa(const Unit& unit, const Partial& total) noexcept;                          \
+#define HONE_KERNEL(isa, needs, tolerance)                                           \
+  void attend_segment__##isa(const Unit& unit, std::int64_t segment, float* scratch, \
+                             const Partial& out) noexcept;                           \
+  void merge__##isa(const Unit& unit, std::int64_t segment, const Partial& part,     \
+                    const Partial& total) noexcept;                                  \
+  void finish__##isa(const Unit& unit, const Partial& total) noexcept;               \
   void store_f16__##isa(const float* x, std::int64_t n, std::uint16_t* out) noexcept;
 #include "kernels/attention/kernels.inc"
 #undef HONE_KERNEL

@@ -1,28 +1,25 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/attention_kernels.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
 #include "base/float16.h"
-#include "kernels/target.h"
-
+#include "kernels/attention/attention_kernels.h"
 #include "kernels/simd/vec16_portable.h"
-// After the Vec16 that they use.
-#include "kernels/simd/exp.h"
+#include "kernels/target.h"
+// After the Vec16 that it uses.
 #include "kernels/attention/attention_body.h"
 
 namespace hone::kernels::attention {
 
 void attend_segment__portable(const Unit& unit, std::int64_t segment, float* scratch,
-                        const Partial& out) noexcept {
+                              const Partial& out) noexcept {
   AttendOneSegment(unit, segment, scratch, out);
 }
 void merge__portable(const Unit& unit, std::int64_t segment, const Partial& part,
-               const Partial& total) noexcept {
+                     const Partial& total) noexcept {
   MergeSegment(unit, segment, part, total);
 }
 void finish__portable(const Unit& unit, const Partial& total) noexcept { FinishUnit(unit, total); }
@@ -31,4 +28,3 @@ void store_f16__portable(const float* x, std::int64_t n, std::uint16_t* out) noe
 }
 
 }  // namespace hone::kernels::attention
-

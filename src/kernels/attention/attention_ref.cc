@@ -40,7 +40,8 @@ void AttentionReference(const AttentionArgs& args) {
       for (std::int64_t j = 0; j < dim; ++j) {
         double value = 0;
         for (std::int64_t p = 0; p < count; ++p) {
-          value += weights[static_cast<std::size_t>(p)] * CacheAt(args, args.v_pages, p, kv_head, j);
+          value +=
+              weights[static_cast<std::size_t>(p)] * CacheAt(args, args.v_pages, p, kv_head, j);
         }
         args.out[(i * args.heads + h) * dim + j] = static_cast<float>(value / sum);
       }

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/attention/attention_kernels.h"
 #include "kernels/test_util.h"

@@ -35,7 +35,7 @@ const Kernel& Find(WeightKind weight) {
   for (const Kernel& kernel : kKernels) {
     if (kernel.weight == weight && CpuSupports(kernel.needs)) return kernel;
   }
-  HONE_CHECK(!"no portable kernel");
+  HONE_CHECK(false);  // the list has a portable kernel for every width
   return kKernels[0];
 }
 

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm_f32/gemm_f32.h"
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/gemm_f32/gemm_f32.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx2)
@@ -31,4 +30,3 @@ void gemm_f32_bf16_f32__3x16c1__avx2(const Args& args) noexcept {
 }  // namespace hone::kernels::gemm_f32
 
 HONE_TARGET_END
-

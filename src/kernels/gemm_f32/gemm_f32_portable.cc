@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm_f32/gemm_f32.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/target.h"
-
+#include "kernels/gemm_f32/gemm_f32.h"
 #include "kernels/simd/vec16_portable.h"
+#include "kernels/target.h"
 // After the Vec16 that it uses.
 #include "kernels/gemm_f32/gemm_f32_body.h"
 
@@ -26,4 +24,3 @@ void gemm_f32_bf16_f32__3x16c1__portable(const Args& args) noexcept {
 }
 
 }  // namespace hone::kernels::gemm_f32
-

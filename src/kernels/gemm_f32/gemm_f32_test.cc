@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_f32/gemm_f32.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/float16.h"
 #include "kernels/test_util.h"

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/float16.h"
+#include "kernels/registry.h"
 
 namespace hone::kernels::gemm_int4 {
 namespace {
@@ -59,13 +60,7 @@ void PackHead(const std::byte* scales, std::int64_t rows, std::int64_t k, std::i
 
 std::span<const Kernel> Kernels() { return kKernels; }
 
-const Kernel& Find() {
-  for (const Kernel& kernel : kKernels) {
-    if (CpuSupports(kernel.needs)) return kernel;
-  }
-  HONE_CHECK(!"no portable kernel");
-  return kKernels[0];
-}
+const Kernel& Find() { return FirstSupported(Kernels()); }
 
 void PackPanel(const std::byte* codes, const std::byte* scales, std::int64_t rows, std::int64_t k,
                std::int64_t block, std::byte* panel) {

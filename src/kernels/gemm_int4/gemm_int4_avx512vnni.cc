@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm_int4/gemm_int4.h"
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/gemm_int4/gemm_int4.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx512vnni)
@@ -119,8 +118,7 @@ void RowTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, cons
   for (int i = 0; i < kRows; ++i) {
     const __m512i zero = _mm512_set1_epi32(a.x_zero[i0 + i]);
     const __m512i sum = _mm512_sub_epi32(acc[i], _mm512_mullo_epi32(w_sum, zero));
-    const __m512 scaled =
-        _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(a.x_scale[i0 + i]));
+    const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(a.x_scale[i0 + i]));
     StoreRow(_mm512_mul_ps(scaled, w_scale), bias, n, y + i * a.y_stride);
   }
 }

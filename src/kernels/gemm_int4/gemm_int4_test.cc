@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_int4/gemm_int4.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/float16.h"
 #include "kernels/int_gemm_test_util.h"
@@ -36,8 +36,7 @@ struct Matrix {
     const std::int64_t scale_bytes = block == 0 ? 4 : k / block * 2;
     for (std::int64_t row = 0; row < n; row += kPanelRows) {
       PackPanel(codes.data() + row * k / 2, scales.data() + row * scale_bytes,
-                std::min(kPanelRows, n - row), k, block,
-                panels.data() + row / kPanelRows * bytes);
+                std::min(kPanelRows, n - row), k, block, panels.data() + row / kPanelRows * bytes);
     }
     return panels;
   }
@@ -87,8 +86,8 @@ void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t 
   kernel.fn(args);
   for (std::int64_t i = 0; i < m * n; ++i) {
     const double expected = want[static_cast<std::size_t>(i)];
-    const double limit = kernel.tolerance * Magnitude(w, args, i / n, i % n) +
-                         2.4e-7 * std::fabs(expected) + 1e-7;
+    const double limit =
+        kernel.tolerance * Magnitude(w, args, i / n, i % n) + 2.4e-7 * std::fabs(expected) + 1e-7;
     ASSERT_NEAR(y[static_cast<std::size_t>(i)], expected, limit)
         << kernel.name << " m " << m << " n " << n << " k " << k << " block " << block << " at "
         << i;

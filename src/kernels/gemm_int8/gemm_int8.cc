@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/registry.h"
 
 namespace hone::kernels::gemm_int8 {
 namespace {
@@ -21,13 +22,7 @@ constexpr Kernel kKernels[] = {
 
 std::span<const Kernel> Kernels() { return kKernels; }
 
-const Kernel& Find() {
-  for (const Kernel& kernel : kKernels) {
-    if (CpuSupports(kernel.needs)) return kernel;
-  }
-  HONE_CHECK(!"no portable kernel");
-  return kKernels[0];
-}
+const Kernel& Find() { return FirstSupported(Kernels()); }
 
 void PackPanel(const Kernel& kernel, const std::int8_t* codes, const float* scales,
                std::int64_t rows, std::int64_t k, std::byte* panel) {
@@ -44,7 +39,8 @@ void PackPanel(const Kernel& kernel, const std::int8_t* codes, const float* scal
     for (std::int64_t j = 0; j < k; j += 4) {
       std::uint32_t four = 0;
       if (r < rows) {
-        std::memcpy(&four, codes + r * k + j, static_cast<std::size_t>(std::min<std::int64_t>(4, k - j)));
+        std::memcpy(&four, codes + r * k + j,
+                    static_cast<std::size_t>(std::min<std::int64_t>(4, k - j)));
       }
       four ^= offset;
       std::memcpy(out + (j / 4) * 64 + r * 4, &four, 4);

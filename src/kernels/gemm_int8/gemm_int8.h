@@ -26,8 +26,7 @@ struct Kernel {
   double tolerance;  // |y - twin| <= tolerance * |twin - bias| + 2^-23 |twin|
 };
 
-#define HONE_KERNEL(fn, needs, offset_codes, tolerance) \
-  void fn(const IntGemmArgs& args) noexcept;
+#define HONE_KERNEL(fn, needs, offset_codes, tolerance) void fn(const IntGemmArgs& args) noexcept;
 #include "kernels/gemm_int8/kernels.inc"
 #undef HONE_KERNEL
 

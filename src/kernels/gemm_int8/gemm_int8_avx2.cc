@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm_int8/gemm_int8.h"
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/gemm_int8/gemm_int8.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx2)
@@ -59,8 +58,7 @@ void Tile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, const f
   for (int i = 0; i < kRows; ++i) {
     float out[kPanelRows];
     for (int h = 0; h < 2; ++h) {
-      const __m256i w_sum =
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + h * 32));
+      const __m256i w_sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + h * 32));
       const __m256 w_scale = _mm256_loadu_ps(reinterpret_cast<const float*>(panel + 64 + h * 32));
       const __m256i zero = _mm256_set1_epi32(a.x_zero[i0 + i]);
       const __m256i sum = _mm256_sub_epi32(Rows8(acc[i], h), _mm256_mullo_epi32(w_sum, zero));

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm_int8/gemm_int8.h"
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/gemm_int8/gemm_int8.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx512vnni)
@@ -70,9 +69,8 @@ void Tile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, const f
     const __m512i zero = _mm512_set1_epi32(a.x_zero[i0 + i]);
     sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(w_sum, zero));
     __m512 result = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(a.x_scale[i0 + i]));
-    result = bias == nullptr
-                 ? _mm512_mul_ps(result, w_scale)
-                 : _mm512_fmadd_ps(result, w_scale, _mm512_maskz_loadu_ps(mask, bias));
+    result = bias == nullptr ? _mm512_mul_ps(result, w_scale)
+                             : _mm512_fmadd_ps(result, w_scale, _mm512_maskz_loadu_ps(mask, bias));
     _mm512_mask_storeu_ps(y + i * a.y_stride, mask, result);
   }
 }

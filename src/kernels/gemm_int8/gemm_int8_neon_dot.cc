@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm_int8/gemm_int8.h"
+#include <arm_neon.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include <arm_neon.h>
-
+#include "kernels/gemm_int8/gemm_int8.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(neon_dot)

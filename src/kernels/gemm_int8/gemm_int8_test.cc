@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_int8/gemm_int8.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/int_gemm_test_util.h"
 
@@ -29,8 +29,7 @@ struct Matrix {
   std::vector<float> scales;
 };
 
-void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
-             bool with_bias) {
+void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k, bool with_bias) {
   const Matrix w(n, k, static_cast<std::uint32_t>(k));
   const std::vector<std::byte> panels = w.Pack(kernel, n, k);
   IntRows rows(m, k, 11);
@@ -49,7 +48,8 @@ void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t 
   for (std::int64_t i = 0; i < m * n; ++i) {
     const double expected = want[static_cast<std::size_t>(i)];
     const double product = expected - (with_bias ? bias[static_cast<std::size_t>(i % n)] : 0.0f);
-    const double limit = kernel.tolerance * std::fabs(product) + std::fabs(expected) * 1.2e-7 + 1e-7 * with_bias;
+    const double limit =
+        kernel.tolerance * std::fabs(product) + std::fabs(expected) * 1.2e-7 + 1e-7 * with_bias;
     ASSERT_NEAR(y[static_cast<std::size_t>(i)], expected, limit)
         << kernel.name << " m " << m << " n " << n << " k " << k << " at " << i;
   }

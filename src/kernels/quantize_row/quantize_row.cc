@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/check.h"
+#include "kernels/registry.h"
 
 namespace hone::kernels::quantize_row {
 namespace {
@@ -37,12 +37,6 @@ Params ParamsFromRange(float min, float max) {
 
 std::span<const Kernel> Kernels() { return kKernels; }
 
-const Kernel& Find() {
-  for (const Kernel& kernel : kKernels) {
-    if (CpuSupports(kernel.needs)) return kernel;
-  }
-  HONE_CHECK(!"no portable kernel");
-  return kKernels[0];
-}
+const Kernel& Find() { return FirstSupported(Kernels()); }
 
 }  // namespace hone::kernels::quantize_row

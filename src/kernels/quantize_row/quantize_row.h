@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// A row of float32 activations to 8 bits, asymmetric, as XNNPACK's qd8: the range is widened to hold
-// 0, q = clamp(rint(x * inverse) + zero_point, -128, 127) with inverse = 255 / (max - min) and
+// A row of float32 activations to 8 bits, asymmetric, as XNNPACK's qd8: the range is widened to
+// hold 0, q = clamp(rint(x * inverse) + zero_point, -128, 127) with inverse = 255 / (max - min) and
 // scale = 1 / inverse, all in float32. Bit-equal on every target.
 #pragma once
 
@@ -23,11 +23,11 @@ Params ParamsFromRange(float min, float max);
 struct Args {
   const float* x = nullptr;  // [k]
   std::int64_t k = 0;
-  std::int64_t padded = 0;              // a multiple of 64, at least k
-  std::int8_t* q = nullptr;             // [padded], zeros after k
+  std::int64_t padded = 0;                // a multiple of 64, at least k
+  std::int8_t* q = nullptr;               // [padded], zeros after k
   std::int32_t* block_offsets = nullptr;  // [padded / 32] -8 times sums of q
-  std::int32_t sum = 0;                 // out: sum of q
-  Params params;                        // out
+  std::int32_t sum = 0;                   // out: sum of q
+  Params params;                          // out
 };
 // A NaN becomes the largest code and does not count for the range.
 using Fn = void (*)(Args& args) noexcept;

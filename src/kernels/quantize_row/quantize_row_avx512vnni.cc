@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/quantize_row/quantize_row.h"
+#include <immintrin.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/quantize_row/quantize_row.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx512vnni)
 
 #include "kernels/simd/vec16_avx512.h"
-// After the Vec16 that they use.
+// After the Vec16 that it uses.
 #include "kernels/quantize_row/quantize_row_body.h"
 
 namespace hone::kernels::quantize_row {
@@ -23,4 +22,3 @@ void quantize_row_f32_i8__avx512vnni(Args& args) noexcept { QuantizeRow(args); }
 }  // namespace hone::kernels::quantize_row
 
 HONE_TARGET_END
-

@@ -30,8 +30,8 @@ void QuantizeRow(quantize_row::Args& a) {
     lo = Vec16::Min(x, lo);
     hi = Vec16::Max(x, hi);
   }
-  a.params = quantize_row::ParamsFromRange(-Vec16::Sub(Vec16::Set1(0), lo).ReduceMax(),
-                                           hi.ReduceMax());
+  a.params =
+      quantize_row::ParamsFromRange(-Vec16::Sub(Vec16::Set1(0), lo).ReduceMax(), hi.ReduceMax());
   const std::int32_t zero = a.params.zero_point;
   const Vec16 inverse = Vec16::Set1(a.params.inverse);
   const Vec16 most = Vec16::Set1(static_cast<float>(127 - zero));

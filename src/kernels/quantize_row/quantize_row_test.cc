@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/quantize_row/quantize_row.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/test_util.h"
 
@@ -42,7 +42,8 @@ void ExpectTwin(std::vector<float> values, std::int64_t shift, const std::string
     EXPECT_EQ(got.q, want.q) << kernel.name << " " << what;
     EXPECT_EQ(got.sums, want.sums) << kernel.name << " " << what;
     EXPECT_EQ(got.args.sum, want.args.sum) << kernel.name << " " << what;
-    EXPECT_EQ(got.args.params.zero_point, want.args.params.zero_point) << kernel.name << " " << what;
+    EXPECT_EQ(got.args.params.zero_point, want.args.params.zero_point)
+        << kernel.name << " " << what;
     EXPECT_EQ(std::memcmp(&got.args.params.scale, &want.args.params.scale, 4), 0)
         << kernel.name << " " << what;
   }

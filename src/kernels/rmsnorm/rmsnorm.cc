@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rmsnorm/rmsnorm.h"
 
-#include "base/check.h"
+#include "kernels/registry.h"
 
 namespace hone::kernels::rmsnorm {
 namespace {
@@ -17,12 +17,6 @@ constexpr Kernel kKernels[] = {
 
 std::span<const Kernel> Kernels() { return kKernels; }
 
-const Kernel& Find() {
-  for (const Kernel& kernel : kKernels) {
-    if (CpuSupports(kernel.needs)) return kernel;
-  }
-  HONE_CHECK(!"no portable kernel");
-  return kKernels[0];
-}
+const Kernel& Find() { return FirstSupported(Kernels()); }
 
 }  // namespace hone::kernels::rmsnorm

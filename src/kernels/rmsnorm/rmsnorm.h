@@ -21,7 +21,7 @@ struct Kernel {
   Fn fn;
 };
 
-#define HONE_KERNEL(fn, needs)                                                         \
+#define HONE_KERNEL(fn, needs) \
   void fn(const float* x, const float* weight, float epsilon, std::int64_t n, float* y) noexcept;
 #include "kernels/rmsnorm/kernels.inc"
 #undef HONE_KERNEL

@@ -1,29 +1,27 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/rmsnorm/rmsnorm.h"
+#include <immintrin.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/rmsnorm/rmsnorm.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx2)
 
 #include "kernels/simd/vec16_avx2.h"
-// After the Vec16 that they use.
+// After the Vec16 that it uses.
 #include "kernels/rmsnorm/rmsnorm_body.h"
 
 namespace hone::kernels::rmsnorm {
 
 void rmsnorm_f32__avx2(const float* x, const float* weight, float epsilon, std::int64_t n,
-    float* y) noexcept {
+                       float* y) noexcept {
   NormRow(x, weight, epsilon, n, y);
 }
 
 }  // namespace hone::kernels::rmsnorm
 
 HONE_TARGET_END
-

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Rotate-half of one head: x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin, where x1 is the first half.
-// No fused operations: bit-equal on every target.
+// Rotate-half of one head: x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin, where x1 is the first
+// half. No fused operations: bit-equal on every target.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Kernel {
   Fn fn;
 };
 
-#define HONE_KERNEL(fn, needs)                                                        \
-  void fn(float* x, const float* cos, const float* sin, std::int64_t heads,           \
+#define HONE_KERNEL(fn, needs)                                              \
+  void fn(float* x, const float* cos, const float* sin, std::int64_t heads, \
           std::int64_t half) noexcept;
 #include "kernels/rope/kernels.inc"
 #undef HONE_KERNEL

@@ -1,29 +1,27 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/rope/rope.h"
+#include <immintrin.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include <immintrin.h>
-
+#include "kernels/rope/rope.h"
 #include "kernels/target.h"
 
 HONE_TARGET_BEGIN(avx2)
 
 #include "kernels/simd/vec16_avx2.h"
-// After the Vec16 that they use.
+// After the Vec16 that it uses.
 #include "kernels/rope/rope_body.h"
 
 namespace hone::kernels::rope {
 
 void rope_f32__avx2(float* x, const float* cos, const float* sin, std::int64_t heads,
-    std::int64_t half) noexcept {
+                    std::int64_t half) noexcept {
   RotateHeads(x, cos, sin, heads, half);
 }
 
 }  // namespace hone::kernels::rope
 
 HONE_TARGET_END
-

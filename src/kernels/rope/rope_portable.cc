@@ -1,23 +1,20 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/rope/rope.h"
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/target.h"
-
+#include "kernels/rope/rope.h"
 #include "kernels/simd/vec16_portable.h"
-// After the Vec16 that they use.
+#include "kernels/target.h"
+// After the Vec16 that it uses.
 #include "kernels/rope/rope_body.h"
 
 namespace hone::kernels::rope {
 
 void rope_f32__portable(float* x, const float* cos, const float* sin, std::int64_t heads,
-    std::int64_t half) noexcept {
+                        std::int64_t half) noexcept {
   RotateHeads(x, cos, sin, heads, half);
 }
 
 }  // namespace hone::kernels::rope
-

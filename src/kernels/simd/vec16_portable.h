@@ -87,8 +87,8 @@ struct Vec16 {
   // a * b + c
   static HONE_INLINE Vec16 MulAdd(Vec16 a, Vec16 b, Vec16 c) {
 #if defined(__aarch64__)
-    for (int i = 0; i < 4; ++i) c.q[i] = (Quad)vfmaq_f32((float32x4_t)c.q[i], (float32x4_t)a.q[i],
-                                                         (float32x4_t)b.q[i]);
+    for (int i = 0; i < 4; ++i)
+      c.q[i] = (Quad)vfmaq_f32((float32x4_t)c.q[i], (float32x4_t)a.q[i], (float32x4_t)b.q[i]);
     return c;
 #else
     return Add(Mul(a, b), c);
