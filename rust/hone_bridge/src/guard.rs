@@ -55,7 +55,7 @@ pub fn caught<T>(f: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
         Err(payload) => {
             let text = panic_text(&*payload);
             // Dropping a payload may itself panic.
-            std::mem::forget(payload);
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
             Err(Fail::new(PANIC, format!("a library failed inside: {text}")))
         }
     }

@@ -16,10 +16,10 @@ use crate::objects::Dict;
 use crate::printf::{printf, to_big_int, to_float};
 use crate::pyrepr::type_name;
 
-const MAX_PARTS: usize = 2_000_000;
+const MAX_PARTS: usize = 500_000;
 const MAX_DEPTH: usize = 1000;
 /// Parts that one unit of fuel pays for.
-const PARTS_PER_FUEL: usize = 8;
+const PARTS_PER_FUEL: usize = 4;
 
 const CHECK: &str = "__check";
 const STORE: &str = "__store";
