@@ -3,10 +3,10 @@
 // Buffers and status codes of the C ABI as C++ values. Only for the files of this module.
 #pragma once
 
+#include <hone_bridge.h>
+
 #include <string>
 #include <string_view>
-
-#include <hone_bridge.h>
 
 #include "base/status.h"
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/chat_template.h"
 
-#include <utility>
-
 #include <hone_bridge.h>
+
+#include <utility>
 
 #include "bridge/buffer.h"
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/chat_template.h"
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace hone::bridge {
 namespace {
@@ -68,10 +68,9 @@ TEST(ChatTemplate, ErrorsSayLineAndReason) {
 }
 
 TEST(ChatTemplate, RefusesContextsThatAreNotObjects) {
-  for (const char* context :
-       {"", "[]", "1", "{", "{\"a\":}", "{\"a\":1}x", "{\"a\":01}", "{\"a\":\"\\q\"}",
-        "{\"a\":\"\xff\"}", "{\"a\":1e}", "{'a':1}",
-        "{\"a\":1234567890123456789012345678901234567890123}"}) {
+  for (const char* context : {"", "[]", "1", "{", "{\"a\":}", "{\"a\":1}x", "{\"a\":01}",
+                              "{\"a\":\"\\q\"}", "{\"a\":\"\xff\"}", "{\"a\":1e}", "{'a':1}",
+                              "{\"a\":1234567890123456789012345678901234567890123}"}) {
     EXPECT_EQ(Render("x", context).code(), Code::kInvalidArgument) << context;
   }
   const auto deep = Render("x", "{\"a\":" + Repeat("[", 100000));
@@ -134,10 +133,12 @@ struct Hostile {
 // Each would run for minutes, take gigabytes or overflow the stack if it were let.
 TEST(HostileTemplate, StopsWorkThatHasNoEnd) {
   const Hostile cases[] = {
-      {"nested loops", "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}"
-                       "{% endfor %}"},
-      {"doubled text", "{% set n = namespace(x='a') %}{% for i in range(99) %}"
-                       "{% set n.x = n.x + n.x %}{% endfor %}"},
+      {"nested loops",
+       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}"
+       "{% endfor %}"},
+      {"doubled text",
+       "{% set n = namespace(x='a') %}{% for i in range(99) %}"
+       "{% set n.x = n.x + n.x %}{% endfor %}"},
       {"long text", "{{ 'a' * 9999999999 }}"},
       {"long list", "{{ [1] * 9999999999 }}"},
       {"join", "{% set x = 'a' * 100000 %}{{ x.join(x) }}"},
@@ -151,9 +152,10 @@ TEST(HostileTemplate, StopsWorkThatHasNoEnd) {
       {"indented JSON", "{{ [1]|tojson(indent=999999999) }}"},
       {"endless macro", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"},
       {"endless loop", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"},
-      {"deep list", "{% set n = namespace(x=[]) %}{% for a in range(700) %}"
-                    "{% for i in range(200) %}{% set n.x = [n.x] %}{% endfor %}{% endfor %}"
-                    "{{ n.x }}"},
+      {"deep list",
+       "{% set n = namespace(x=[]) %}{% for a in range(700) %}"
+       "{% for i in range(200) %}{% set n.x = [n.x] %}{% endfor %}{% endfor %}"
+       "{{ n.x }}"},
   };
   for (const Hostile& hostile : cases) {
     const auto text = Render(hostile.source);
@@ -162,23 +164,35 @@ TEST(HostileTemplate, StopsWorkThatHasNoEnd) {
 }
 
 // Lists that hold a list twice, again and again: small in memory, endless to walk.
-TEST(HostileTemplate, RefusesValuesThatShareTooMuch) {
-  for (const char* pair : {"[n.x, n.x]", "(n.x, n.x)", "{1: n.x, 2: n.x}", "[n.x] * 2",
-                           "[n.x] + [n.x]", "dict(a=n.x, b=n.x)"}) {
-    for (const char* use : {"{{ n.x }}", "{{ n.x == n.y }}", "{{ '' ~ n.x }}"}) {
-      const std::string source = std::string("{% set n = namespace(x=[1], y=[1]) %}") +
-                                 "{% for i in range(64) %}{% set n.x = " + pair + " %}{% endfor %}" +
-                                 use;
-      const auto text = Render(source);
-      EXPECT_EQ(text.code(), Code::kUnsupported) << pair << use;
-    }
-  }
+void ExpectRefusedSharing(const std::string& pair, const std::string& use) {
+  const std::string source =
+      "{% set n = namespace(x=[1], y=[1]) %}{% for i in range(64) %}{% set n.x = " + pair +
+      " %}{% endfor %}" + use;
+  const auto text = Render(source);
+  EXPECT_EQ(text.code(), Code::kUnsupported) << pair << use;
+}
+
+TEST(HostileTemplate, RefusesSequencesThatShareTooMuch) {
+  ExpectRefusedSharing("[n.x, n.x]", "{{ n.x == n.y }}");
+  ExpectRefusedSharing("(n.x, n.x)", "{{ '' ~ n.x }}");
+}
+
+TEST(HostileTemplate, RefusesMapsThatShareTooMuch) {
+  ExpectRefusedSharing("{1: n.x, 2: n.x}", "{{ n.x }}");
+  ExpectRefusedSharing("dict(a=n.x, b=n.x)", "{{ n.x }}");
+}
+
+TEST(HostileTemplate, RefusesSumsThatShareTooMuch) {
+  ExpectRefusedSharing("[n.x] + [n.x]", "{{ n.x }}");
+}
+
+TEST(HostileTemplate, RefusesProductsThatShareTooMuch) {
+  ExpectRefusedSharing("[n.x] * 2", "{{ n.x }}");
 }
 
 TEST(HostileTemplate, RefusesNamespacesInsideValues) {
   for (const char* set : {"n.x = n", "n.x = [n]", "n.x = {'a': [n]}"}) {
-    const auto text =
-        Render(std::string("{% set n = namespace() %}{% set ") + set + " %}{{ n }}");
+    const auto text = Render(std::string("{% set n = namespace() %}{% set ") + set + " %}{{ n }}");
     EXPECT_EQ(text.code(), Code::kUnsupported) << set;
     EXPECT_NE(text.message().find("namespace"), std::string::npos) << text.message();
   }

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/sha256.h"
 
+#include <hone_bridge.h>
+
 #include <array>
 #include <cstdint>
 #include <utility>
-
-#include <hone_bridge.h>
 
 namespace hone::bridge {
 

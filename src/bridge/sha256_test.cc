@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/sha256.h"
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <utility>
-
-#include <gtest/gtest.h>
 
 namespace hone::bridge {
 namespace {

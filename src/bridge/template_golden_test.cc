@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 // Renders of jinja2, kept in tests/testdata/templates; tools/check_templates.py writes them.
+#include <gtest/gtest.h>
+
 #include <string>
 #include <string_view>
-
-#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/json.h"

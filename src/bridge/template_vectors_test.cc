@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 // The shared vectors: renders of jinja2 as Transformers sets it up, and splits of known patterns.
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/json.h"

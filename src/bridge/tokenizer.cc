@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/tokenizer.h"
 
+#include <hone_bridge.h>
+
 #include <cstring>
 #include <utility>
-
-#include <hone_bridge.h>
 
 #include "base/json.h"
 #include "bridge/buffer.h"
@@ -62,8 +62,8 @@ Result<std::vector<std::int32_t>> Tokenizer::Encode(std::string_view text,
   if (!options.parse_special_tokens) flags |= HB_ENCODE_PLAIN_SPECIAL;
   Buffer bytes;
   Buffer error;
-  const int status = hb_tokenizer_encode(impl_->handle, text.data(), text.size(), flags,
-                                         bytes.get(), error.get());
+  const int status =
+      hb_tokenizer_encode(impl_->handle, text.data(), text.size(), flags, bytes.get(), error.get());
   if (status != HB_OK) return ToStatus(status, error);
   std::vector<std::int32_t> ids(bytes.size() / sizeof(std::int32_t));
   if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), bytes.size());
@@ -89,8 +89,8 @@ Result<std::string> Tokenizer::Piece(std::int32_t id) const {
   if (id < 0) return NegativeId(id);
   Buffer piece;
   Buffer error;
-  const int status = hb_tokenizer_piece(impl_->handle, static_cast<std::uint32_t>(id), piece.get(),
-                                        error.get());
+  const int status =
+      hb_tokenizer_piece(impl_->handle, static_cast<std::uint32_t>(id), piece.get(), error.get());
   if (status != HB_OK) return ToStatus(status, error);
   return piece.str();
 }
@@ -124,8 +124,7 @@ struct StreamDecoder::Impl {
 };
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special)
-    : impl_(std::make_unique<Impl>(
-          hb_stream_new(tokenizer.impl_->handle, skip_special ? 1 : 0))) {}
+    : impl_(std::make_unique<Impl>(hb_stream_new(tokenizer.impl_->handle, skip_special ? 1 : 0))) {}
 StreamDecoder::~StreamDecoder() = default;
 StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
 StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bridge/tokenizer.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -91,8 +91,8 @@ TEST(Tokenizer, GivesTheGoldenIdsAndTexts) {
 TEST(Tokenizer, GivesTheGoldenChats) {
   auto tokenizer = Tokenizer::FromJson(SharedText(kGoldenTokenizer));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
-  auto compiled = ChatTemplate::Compile(
-      SharedText("golden/families/llama-gqa8/hf/chat_template.jinja"));
+  auto compiled =
+      ChatTemplate::Compile(SharedText("golden/families/llama-gqa8/hf/chat_template.jinja"));
   ASSERT_TRUE(compiled.ok()) << compiled.message();
   auto golden = ParseJson(SharedText("golden/tokenizer_golden.json"));
   ASSERT_TRUE(golden.ok()) << golden.message();
@@ -147,8 +147,7 @@ TEST(Tokenizer, KnowsPiecesBytesAndAddedTokens) {
   EXPECT_TRUE(found);
   EXPECT_EQ(tokenizer->Piece(100000).code(), Code::kInvalidArgument);
   EXPECT_EQ(tokenizer->Piece(-1).code(), Code::kInvalidArgument);
-  EXPECT_EQ(tokenizer->Decode(std::vector<std::int32_t>{-5}, false).code(),
-            Code::kInvalidArgument);
+  EXPECT_EQ(tokenizer->Decode(std::vector<std::int32_t>{-5}, false).code(), Code::kInvalidArgument);
 }
 
 TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
@@ -200,7 +199,9 @@ TEST(Stream, HoldsAnEmojiBackUntilItIsWhole) {
   for (std::size_t i = 0; i + 1 < ids.size(); ++i) EXPECT_EQ(*stream.Push(ids[i]), "") << i;
   EXPECT_EQ(*stream.Push(ids.back()), "🙂");
   EXPECT_EQ(*stream.Push(ids[0]), "");
-  EXPECT_EQ(*stream.Push(*tokenizer->TokenId("a")), "\xef\xbf\xbd" "a");
+  EXPECT_EQ(*stream.Push(*tokenizer->TokenId("a")),
+            "\xef\xbf\xbd"
+            "a");
   EXPECT_EQ(*stream.Push(ids[0]), "");
   EXPECT_EQ(*stream.Finish(), "\xef\xbf\xbd");
 }
@@ -258,7 +259,8 @@ TEST(Tokenizer, TurnsTruncationAndPaddingOff) {
                        R"("pad_id":0,"pad_type_id":0,"pad_token":"<s>"})"));
   const auto limited = Tokenizer::FromJson(json->Dump());
   ASSERT_TRUE(limited.ok()) << limited.message();
-  EXPECT_EQ(*limited->Encode("Hello world, hello world"), *plain->Encode("Hello world, hello world"));
+  EXPECT_EQ(*limited->Encode("Hello world, hello world"),
+            *plain->Encode("Hello world, hello world"));
 }
 
 struct BadCase {
@@ -275,7 +277,8 @@ TEST(Tokenizer, RefusesBadFilesWithAReason) {
       {"not UTF-8", "{\"a\":\"\xff\"}", "UTF-8"},
       {"id over 31 bits", TokenizerJson(WordLevel(R"("<unk>":0,"a":4294967295)")), "4294967295"},
       {"largest int", TokenizerJson(WordLevel(R"("<unk>":0,"a":2147483647)")), "2147483647"},
-      {"two pieces, one id", TokenizerJson(WordLevel(R"("<unk>":0,"a":1,"b":1)")), "both have id 1"},
+      {"two pieces, one id", TokenizerJson(WordLevel(R"("<unk>":0,"a":1,"b":1)")),
+       "both have id 1"},
       {"added id differs",
        TokenizerJson(WordLevel(R"("<unk>":0,"a":1)"), "null",
                      R"([{"id":9,"content":"<x>","single_word":false,"lstrip":false,)"

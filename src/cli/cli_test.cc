@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "cli/arguments.h"
 #include "cli/progress.h"
 #include "cli/subprocess.h"
 
@@ -38,6 +40,30 @@ TEST(ResolveThreads, RefusesNegativeNumbersAndFindsAll) {
   EXPECT_EQ(*ResolveThreads(3), 3);
   EXPECT_GE(*ResolveThreads(0), 1);
   EXPECT_EQ(ResolveThreads(-1).code(), Code::kInvalidArgument);
+}
+
+TEST(ParseNumberList, ReadsNumbersBetweenCommas) {
+  EXPECT_EQ(*ParseNumberList("--ids", "0, 35 ,87", 0, 100), (std::vector<std::int64_t>{0, 35, 87}));
+}
+
+TEST(ParseNumberList, NamesTheWordThatIsNoNumberInTheRange) {
+  for (const char* text : {"", " ", "1,,2", "1,2,", ",1", "1 2", "1.5", "x", "-1", "101",
+                           "99999999999999999999", "+1", "0x1"}) {
+    auto numbers = ParseNumberList("--ids", text, 0, 100);
+    EXPECT_EQ(numbers.code(), Code::kInvalidArgument) << text;
+  }
+  EXPECT_EQ(ParseNumberList("--ids", "1,x", 0, 100).message(),
+            "--ids: found \"x\", expected whole numbers from 0 to 100, separated by commas");
+}
+
+TEST(CheckOutputPath, RefusesWhatCannotBeAFile) {
+  EXPECT_TRUE(CheckOutputPath("m.litertlm").ok());
+  EXPECT_TRUE(CheckOutputPath("/tmp/m.litertlm").ok());
+  EXPECT_EQ(CheckOutputPath("").code(), Code::kInvalidArgument);
+  EXPECT_EQ(CheckOutputPath("/tmp").code(), Code::kInvalidArgument);
+  EXPECT_EQ(CheckOutputPath("no_such_folder/").code(), Code::kInvalidArgument);
+  EXPECT_EQ(CheckOutputPath("/dev/null").code(), Code::kInvalidArgument);
+  EXPECT_EQ(CheckOutputPath("no_such_folder/m.litertlm").code(), Code::kNotFound);
 }
 
 TEST(RunProgram, PassesArgumentsWithoutAShell) {

@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // hone convert: a checkpoint becomes a bundle.
 #include <CLI/CLI.hpp>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <vector>
 
 #include "base/file.h"
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "exporter/export.h"
@@ -21,8 +25,8 @@ struct ConvertOptions {
   std::string source;
   std::string out;
   std::string quant = "int4";
-  std::int64_t context = 0;
-  std::vector<std::int64_t> prefill;
+  std::optional<std::int64_t> context;
+  std::optional<std::string> prefill;
   bool template_compat = false;
   bool strict = false;
   bool allow_nonfinite = false;
@@ -31,24 +35,33 @@ struct ConvertOptions {
   int threads = 0;
 };
 
+// An empty file counts, since it holds nothing to lose.
+bool IsBundle(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::array<char, 8> start{};
+  in.read(start.data(), start.size());
+  const std::string_view text(start.data(), static_cast<std::size_t>(in.gcount()));
+  return text.empty() || text == "LITERTLM";
+}
+
 // Refuses before the work what would fail after it.
 Status CheckOutput(const ConvertOptions& options) {
   namespace fs = std::filesystem;
+  HONE_TRY(CheckOutputPath(options.out));
   std::error_code ignored;
   const fs::path out(options.out);
-  if (fs::is_directory(out, ignored)) {
-    return Status(Code::kInvalidArgument, StrCat(options.out, ": is a folder, expected a file"));
-  }
   if (fs::equivalent(out, options.source, ignored)) {
     return Status(Code::kInvalidArgument, StrCat(options.out, ": would overwrite its own source"));
+  }
+  // Only bundles are replaced: a wrong name must not cost a file of the checkpoint.
+  if (fs::exists(out, ignored) && !IsBundle(options.out)) {
+    return Status(Code::kInvalidArgument, StrCat(options.out,
+                                                 ": is no .litertlm bundle, so it is not replaced; "
+                                                 "give another name"));
   }
   if (fs::exists(out, ignored) && !options.force) {
     return Status(Code::kInvalidArgument,
                   StrCat(options.out, ": exists already; pass --force to replace it"));
-  }
-  const fs::path folder = out.has_parent_path() ? out.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, ignored)) {
-    return Status(Code::kNotFound, StrCat(folder.string(), ": no such folder"));
   }
   return {};
 }
@@ -91,8 +104,15 @@ Status Convert(const ConvertOptions& options) {
   HONE_ASSIGN(request.recipe, quant::LoadRecipe(options.quant));
   HONE_ASSIGN(request.num_threads, ResolveThreads(options.threads));
   request.strict = options.strict;
-  request.context = options.context;
-  if (!options.prefill.empty()) request.prefill = options.prefill;
+  if (options.context && *options.context < 1) {
+    return Status(Code::kInvalidArgument,
+                  StrCat("--context: found ", *options.context, ", expected 1 or more"));
+  }
+  request.context = options.context.value_or(0);
+  if (options.prefill) {
+    constexpr std::int64_t kMost = 1 << 30;
+    HONE_ASSIGN(request.prefill, ParseNumberList("--prefill", *options.prefill, 1, kMost));
+  }
   request.template_compat = options.template_compat;
   request.allow_nonfinite = options.allow_nonfinite;
   request.cancel = CancelFlag();
@@ -132,13 +152,9 @@ void RegisterConvert(CLI::App& app, Command* selected) {
                   StrCat("How to store weights: ", PresetList(), ", or a recipe file"))
       ->capture_default_str();
   sub->add_option("--context", options->context,
-                  "Positions of the cache; default: the smaller of 4096 and the model's maximum")
-      ->check(CLI::PositiveNumber);
+                  "Positions of the cache; default: the smaller of 4096 and the model's maximum");
   sub->add_option("--prefill", options->prefill,
-                  "Prompt lengths with their own signature, as 1024,256,64,16,4,1 (the default)")
-      ->delimiter(',')
-      ->allow_extra_args(false)  // else it would take SRC too
-      ->check(CLI::PositiveNumber);
+                  "Prompt lengths with their own signature; default: 1024,256,64,16,4,1");
   sub->add_flag("--template-compat", options->template_compat,
                 "Wrap a chat template that LiteRT-LM cannot run into one that it can");
   sub->add_flag("--strict", options->strict,

@@ -3,10 +3,12 @@
 // hone logits: raw logits of given ids as a .npy file.
 #include <CLI/CLI.hpp>
 #include <array>
+#include <limits>
 #include <memory>
 #include <utility>
 
 #include "base/file.h"
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/model_options.h"
 #include "formats/npy.h"
@@ -17,8 +19,8 @@ namespace hone::cli {
 namespace {
 
 struct LogitsArgs {
-  std::string model, out;
-  std::vector<std::int32_t> ids;
+  std::string model, out, id_text;
+  std::vector<std::int32_t> ids;  // from id_text
   std::string positions = "last", engine = "kernels", compute, kv = "f32";
   int threads = 0;
 };
@@ -57,10 +59,15 @@ Result<Logits> RunKernels(const LogitsArgs& args) {
   return logits;
 }
 
-Status Run(const LogitsArgs& args) {
+Status Run(LogitsArgs& args) {
+  HONE_TRY(CheckOutputPath(args.out));
+  HONE_ASSIGN(const std::vector<std::int64_t> ids,
+              ParseNumberList("--ids", args.id_text, 0, std::numeric_limits<std::int32_t>::max()));
+  args.ids.assign(ids.begin(), ids.end());
   CancelFlag();
   HONE_ASSIGN(const Logits logits,
               args.engine == "reference" ? RunReference(args) : RunKernels(args));
+  if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
   const auto size = static_cast<std::int64_t>(logits.values.size());
   const std::array<std::int64_t, 2> shape = {size / logits.vocab, logits.vocab};
   return WriteFileAtomic(args.out, formats::EncodeNpy(shape, logits.values));
@@ -78,9 +85,7 @@ void RegisterLogits(CLI::App& app, Command* selected) {
   logits
       ->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
       ->required();
-  logits->add_option("--ids", args->ids, "Token ids, separated by commas")
-      ->required()
-      ->delimiter(',');
+  logits->add_option("--ids", args->id_text, "Token ids, separated by commas")->required();
   logits->add_option("--positions", args->positions, "last or all")
       ->check(CLI::IsMember(std::vector<std::string>{"last", "all"}))
       ->capture_default_str();

@@ -70,7 +70,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return Finish(app.exit(e));
   } catch (const CLI::ParseError& e) {
-    const auto used = app.get_subcommands();
+    // The parser forgets the command when it throws.
+    const auto used =
+        app.get_subcommands([&](CLI::App* sub) { return argc > 1 && sub->get_name() == argv[1]; });
     const std::string command = used.empty() ? "hone" : "hone " + used.front()->get_name();
     return PrintError(Code::kInvalidArgument, StrCat(e.what(), "; see ", command, " --help"));
   }

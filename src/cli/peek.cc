@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/file.h"
 #include "cli/cli.h"
 #include "formats/litertlm/litertlm.h"
 
@@ -19,6 +20,12 @@ struct PeekOptions {
 };
 
 Status Peek(const PeekOptions& options) {
+  if (IsDirectory(options.path)) {
+    return Status(Code::kInvalidArgument,
+                  StrCat(options.path,
+                         ": is a folder, expected a .litertlm bundle; hone convert makes one from "
+                         "a checkpoint folder"));
+  }
   HONE_ASSIGN(const auto bundle, formats::litertlm::Bundle::Open(options.path));
   for (const std::string& warning : bundle->warnings()) PrintWarning(warning);
   HONE_ASSIGN(const Json facts, bundle::PeekBundle(*bundle));

@@ -23,10 +23,17 @@ struct RenderArgs {
   bool no_generation_prompt = false;
 };
 
-Result<Json> ReadJson(const std::string& path) {
+Result<Json> ReadJsonArray(const std::string& path, const char* what) {
+  if (IsDirectory(path)) {
+    return Status(Code::kInvalidArgument, StrCat(path, ": is a folder, expected a JSON file"));
+  }
   HONE_ASSIGN(const std::string text, ReadFile(path));
   auto json = ParseJson(text);
   if (!json.ok()) return std::move(json).status().Context(path);
+  if (!json->IsArray()) {
+    return Status(Code::kInvalidArgument,
+                  StrCat(path, ": found ", json->TypeName(), ", expected an array of ", what));
+  }
   return json;
 }
 
@@ -45,13 +52,13 @@ Result<std::string> RenderModel(const RenderArgs& args) {
   std::vector<std::string> warnings;
   HONE_ASSIGN(const runtime::TextSetup setup, runtime::LoadText(args.model, &warnings));
   PrintWarnings(warnings);
-  HONE_ASSIGN(const Json messages, ReadJson(args.messages));
+  HONE_ASSIGN(const Json messages, ReadJsonArray(args.messages, "messages"));
   runtime::RenderOptions options;
   options.think = ThinkFromWord(args.think);
   options.add_generation_prompt = !args.no_generation_prompt;
   options.local_now = LocalNow();
   if (!args.tools.empty()) {
-    HONE_ASSIGN(options.tools, ReadJson(args.tools));
+    HONE_ASSIGN(options.tools, ReadJsonArray(args.tools, "tools"));
   }
   return runtime::RenderChat(setup, messages, options);
 }

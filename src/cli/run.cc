@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -28,17 +29,19 @@ struct RunArgs {
   std::string think = "auto", kv, compute;
   bool raw = false, json = false;
   int threads = 0;
-  std::int64_t max_tokens = 0;
+  std::optional<std::int64_t> max_tokens;
   std::optional<float> temperature, top_p, min_p;
   std::optional<std::int32_t> top_k;
   std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
-  std::optional<std::uint64_t> seed;
+  std::optional<std::int64_t> seed;
 };
 
 Status CheckRange(const char* option, const std::optional<float>& value, float low, float high) {
   if (!value || (*value >= low && *value <= high)) return Status();  // NaN fails both
-  return Status(Code::kInvalidArgument,
-                StrCat(option, ": found ", *value, ", expected ", low, " to ", high));
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "found %g, expected %g to %g",
+                static_cast<double>(*value), static_cast<double>(low), static_cast<double>(high));
+  return Status(Code::kInvalidArgument, StrCat(option, ": ", text.data()));
 }
 
 Status CheckArgs(const RunArgs& args) {
@@ -53,9 +56,13 @@ Status CheckArgs(const RunArgs& args) {
     return Status(Code::kInvalidArgument,
                   StrCat("--top-k: found ", *args.top_k, ", expected 0 (off) or more"));
   }
-  if (args.max_tokens < 0) {
+  if (args.max_tokens && *args.max_tokens < 1) {
     return Status(Code::kInvalidArgument,
-                  StrCat("--max-tokens: found ", args.max_tokens, ", expected 1 or more"));
+                  StrCat("--max-tokens: found ", *args.max_tokens, ", expected 1 or more"));
+  }
+  if (args.seed && *args.seed < 0) {
+    return Status(Code::kInvalidArgument,
+                  StrCat("--seed: found ", *args.seed, ", expected 0 or more"));
   }
   if (args.raw && !args.prompt) return Status(Code::kInvalidArgument, "--raw needs a prompt (-p)");
   if (args.json && !args.prompt)
@@ -78,7 +85,8 @@ runtime::SamplerOptions MakeSampler(const RunArgs& args, const runtime::TextSetu
   sampler.repetition_penalty = args.repetition_penalty.value_or(text.repetition_penalty);
   sampler.presence_penalty = args.presence_penalty.value_or(0.0F);
   sampler.frequency_penalty = args.frequency_penalty.value_or(0.0F);
-  sampler.seed = args.seed ? *args.seed : std::random_device{}();
+  sampler.seed =
+      args.seed ? static_cast<std::uint64_t>(*args.seed) : std::uint64_t{std::random_device{}()};
   if (sampler.temperature == 0 && (args.top_k || args.top_p || args.min_p || args.seed)) {
     PrintNote(
         "the temperature is 0, so the best token is always taken; --temperature turns "
@@ -155,7 +163,7 @@ Status AnswerOnce(const RunArgs& args, runtime::Engine& engine) {
   HONE_ASSIGN(auto sequence, engine.NewSequence());
   runtime::GenerateOptions options;
   options.sampler = MakeSampler(args, engine.text());
-  options.max_tokens = args.max_tokens;
+  options.max_tokens = args.max_tokens.value_or(0);
   options.cancel = CancelFlag();
   if (!args.json) options.on_text = PrintNow;
   HONE_ASSIGN(const runtime::Generation answer,
@@ -245,7 +253,7 @@ class Chat {
   Chat(const RunArgs& args, runtime::Engine& engine, std::unique_ptr<runtime::Sequence> sequence)
       : args_(args), engine_(engine), sequence_(std::move(sequence)) {
     options_.sampler = MakeSampler(args, engine.text());
-    options_.max_tokens = args.max_tokens;
+    options_.max_tokens = args.max_tokens.value_or(0);
     options_.cancel = CancelFlag();
     Clear();
   }
@@ -256,8 +264,12 @@ class Chat {
     std::string line;
     while (true) {
       if (terminal) PrintNow("> ");
-      if (!std::getline(std::cin, line)) break;
       ResetCancelFlag();
+      if (!std::getline(std::cin, line)) {
+        // Ctrl-C ends the read like the end of the input does.
+        if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
+        break;
+      }
       if (line == "/exit") break;
       if (line == "/clear") {
         Clear();
@@ -301,8 +313,8 @@ class Chat {
       return Status();
     }
     if (answer->finish == runtime::FinishReason::kLength) {
-      PrintNote(args_.max_tokens > 0 ? "the answer reached --max-tokens or the end of the context"
-                                     : "the context is full; /clear starts anew");
+      PrintNote(args_.max_tokens ? "the answer reached --max-tokens or the end of the context"
+                                 : "the context is full; /clear starts anew");
     }
     // A template that opened the thinking part itself expects to find its opening marker again.
     messages_.push_back(
@@ -326,6 +338,7 @@ Status Run(const RunArgs& args) {
   options.kv = KvFromWord(args.kv);
   HONE_ASSIGN(const auto engine, runtime::Engine::Open(args.model, options));
   PrintWarnings(engine->warnings());
+  if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
   if (args.prompt) return AnswerOnce(args, *engine);
   HONE_ASSIGN(auto sequence, engine->NewSequence());
   return Chat(args, *engine, std::move(sequence)).Run();

@@ -42,6 +42,7 @@ const std::atomic<bool>* CancelFlag() {
     Install(SIGINT, HoneOnInterrupt);
     Install(SIGTERM, HoneOnTerminate);
     Install(SIGHUP, HoneOnTerminate);
+    Install(SIGXFSZ, SIG_IGN);  // the write fails with a message instead
     return true;
   }();
   static_cast<void>(kInstalled);

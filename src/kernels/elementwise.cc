@@ -19,6 +19,35 @@ std::int64_t RowsPerTask(std::int64_t row_values) {
   return std::max<std::int64_t>(1, kGrainValues / std::max<std::int64_t>(1, row_values));
 }
 
+// Sine and cosine in float32 with the steps and constants of XNNPACK, so that keys agree with its
+// (docs/perf/parity.md); std::fma rounds once everywhere, so results do not depend on the machine.
+// Absolute error below 2e-7 for angles that float32 holds well.
+
+// x - 2 pi n, n the nearest whole number of turns; 2 pi in two parts.
+float WithoutTurns(float x) {
+  const float n = std::nearbyint(x * 0.15915494f);
+  return std::fma(-n, 1.9353072e-3f, std::fma(-n, 6.28125f, x));
+}
+
+// sin(x) of |x| <= 3 pi / 2: mirrored into [-pi / 2, pi / 2], then a quotient of polynomials.
+float SineOfFolded(float x) {
+  constexpr float kPi = 3.1415927f;
+  x = std::min(x, kPi - x);
+  x = std::max(x, -kPi - x);
+  x = std::min(x, kPi - x);
+  const float square = x * x;
+  const float p = std::fma(square, std::fma(square, 3.2340581529e-03f, -1.3314664364e-01f), 1.0f);
+  const float q = std::fma(square, std::fma(square, 4.8770775902e-04f, 3.3519912511e-02f), 1.0f);
+  return x * p / q;
+}
+
+float Sine(float x) { return SineOfFolded(WithoutTurns(x)); }
+
+// pi / 2 in two parts.
+float Cosine(float x) {
+  return SineOfFolded((1.5707963705e+00f - WithoutTurns(x)) + -4.3711388e-08f);
+}
+
 }  // namespace
 
 void RmsNorm(const float* x, const float* weight, float epsilon, std::int64_t m, std::int64_t n,
@@ -35,8 +64,8 @@ void RopeAngles(std::int64_t first_position, std::int64_t m, const float* inv_fr
     const auto position = static_cast<float>(first_position + i);
     for (std::int64_t j = 0; j < half; ++j) {
       const float angle = position * inv_freq[j];
-      cos[i * half + j] = std::cos(angle) * magnitude;
-      sin[i * half + j] = std::sin(angle) * magnitude;
+      cos[i * half + j] = Cosine(angle) * magnitude;
+      sin[i * half + j] = Sine(angle) * magnitude;
     }
   }
 }

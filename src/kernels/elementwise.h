@@ -17,7 +17,7 @@ void RmsNormReference(const float* x, const float* weight, float epsilon, std::i
                       std::int64_t n, float* y);
 
 // cos and sin of positions first_position .. + m, [m, half] each, multiplied by magnitude:
-// angle = float(position) * inv_freq[i] in float32, then cosf / sinf.
+// angle = float(position) * inv_freq[i] in float32. The same bits on every machine.
 void RopeAngles(std::int64_t first_position, std::int64_t m, const float* inv_freq,
                 std::int64_t half, float magnitude, float* cos, float* sin);
 // Rotate-half in place on x [m, heads, head_dim]: x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin.

@@ -33,7 +33,9 @@ struct IntRows {
       scale.push_back(0.001f * static_cast<float>(1 + random() % 50));
       zero.push_back(static_cast<std::int32_t>(random() % 256) - 128);
     }
+    for (const std::int8_t code : q) q_offset.push_back(static_cast<std::uint8_t>(code + 128));
     args.x = q.data();
+    args.x_offset = q_offset.data();
     args.x_stride = stride;
     args.x_scale = scale.data();
     args.x_zero = zero.data();
@@ -44,6 +46,7 @@ struct IntRows {
     args.k = k;
   }
   std::vector<std::int8_t> q;
+  std::vector<std::uint8_t> q_offset;
   std::vector<std::int32_t> block_offsets, zero, sums;
   std::vector<float> scale;
   IntGemmArgs args;

@@ -265,6 +265,7 @@ void Linear::Impl::RunInt(const PreparedRows& x, const float* bias, float* y,
   for (std::int64_t i = 0; i < x.m(); i += kIntRowsPerPass) {
     args.m = std::min(kIntRowsPerPass, x.m() - i);
     args.x = x.q8() + i * args.x_stride;
+    args.x_offset = x.q8_offset() + i * args.x_stride;
     args.x_scale = x.scale() + i;
     args.x_zero = x.zero_point() + i;
     args.x_sum = x.row_sum() + i;

@@ -32,6 +32,8 @@ class PreparedRows {
   const float* plain() const { return plain_; }
   // q8: [m, q8_stride()] signed bytes; zeros after k, which add nothing to any sum.
   const std::int8_t* q8() const { return q8_.data(); }
+  // The same plus 128, as unsigned bytes.
+  const std::uint8_t* q8_offset() const { return q8_offset_.data(); }
   std::int64_t q8_stride() const { return q8_stride_; }
   const float* scale() const { return scale_.data(); }                   // [m]
   const std::int32_t* zero_point() const { return zero_point_.data(); }  // [m]
@@ -45,6 +47,7 @@ class PreparedRows {
   std::int64_t m_ = 0, k_ = 0, q8_stride_ = 0;
   const float* plain_ = nullptr;
   std::vector<std::int8_t> q8_;
+  std::vector<std::uint8_t> q8_offset_;
   std::vector<float> scale_;
   std::vector<std::int32_t> zero_point_, row_sum_, block_offsets_;
 };

@@ -21,6 +21,7 @@ void PreparedRows::Prepare(InputKind kind, const float* x, std::int64_t m, std::
     }
   };
   grow(q8_, m * q8_stride_);
+  grow(q8_offset_, m * q8_stride_);
   grow(block_offsets_, m * offsets_stride);
   grow(scale_, m);
   grow(zero_point_, m);
@@ -37,6 +38,10 @@ void PreparedRows::Prepare(InputKind kind, const float* x, std::int64_t m, std::
       args.q = q8_.data() + i * q8_stride_;
       args.block_offsets = block_offsets_.data() + i * offsets_stride;
       quantize(args);
+      std::uint8_t* offset = q8_offset_.data() + i * q8_stride_;
+      for (std::int64_t j = 0; j < q8_stride_; ++j) {
+        offset[j] = static_cast<std::uint8_t>(static_cast<std::uint8_t>(args.q[j]) ^ 0x80U);
+      }
       const auto row = static_cast<std::size_t>(i);
       scale_[row] = args.params.scale;
       zero_point_[row] = args.params.zero_point;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct ModelShape {
   model::RopeFacts rope;
 };
 
+// What GoogleTest shows of a shape.
+inline void PrintTo(const ModelShape& shape, std::ostream* out) { *out << shape.name; }
+
 // Every awkward thing at least once: hidden that 64 or 32 does not divide, head_dim that is no
 // multiple of 8, one to eight query heads a key head, odd vocabularies, all ropes.
 const std::vector<ModelShape>& Shapes();
@@ -34,7 +38,7 @@ model::DecoderModel MakeModel(const ModelShape& shape, std::uint64_t seed);
 // The model with a small tokenizer, as a source opens it.
 model::Checkpoint MakeCheckpoint(const ModelShape& shape, std::uint64_t seed);
 
-// Every token id stands for one token; 0 is <s>, 1 is </s>.
+// One token for each id: <s>, </s>, the letters a to z, then names. vocab is at least 28.
 std::string MakeTokenizerJson(std::int64_t vocab);
 
 // Token ids below vocab.

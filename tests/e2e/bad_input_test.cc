@@ -88,8 +88,8 @@ std::vector<std::string> Cases() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadInput, ::testing::ValuesIn(Cases()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(All, BadInput, ::testing::ValuesIn(Cases()), [](const auto& param_info) {
+  std::string name = param_info.param;
   std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });

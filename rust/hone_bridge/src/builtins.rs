@@ -112,7 +112,8 @@ fn install_comparisons(env: &mut Environment) {
             },
         );
     }
-    let orders: [(&[&str], fn(Ordering) -> bool); 4] = [
+    type Order = (&'static [&'static str], fn(Ordering) -> bool);
+    let orders: [Order; 4] = [
         (&["lt", "lessthan", "<"], Ordering::is_lt),
         (&["le", "<="], Ordering::is_le),
         (&["gt", "greaterthan", ">"], Ordering::is_gt),
@@ -146,12 +147,9 @@ pub fn install(env: &mut Environment, local_now: i64) {
     env.add_function("dict", dict);
     env.add_function("cycler", |items: Rest<Value>| Cycler::create(&items));
     env.add_function("joiner", |args: Rest<ValueOrKwargs>| Joiner::create(&args.into_values()));
-    env.add_function(
-        "strftime_now",
-        move |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
-            let values = args.into_values();
-            let args = Args::bind("strftime_now", &values, &["format"])?;
-            Ok(Value::from(strftime::format(local_now, args.text(0)?)))
-        },
-    );
+    env.add_function("strftime_now", move |args: Rest<ValueOrKwargs>| -> Result<Value, Error> {
+        let values = args.into_values();
+        let args = Args::bind("strftime_now", &values, &["format"])?;
+        Ok(Value::from(strftime::format(local_now, args.text(0)?)))
+    });
 }

@@ -184,8 +184,7 @@ impl Stream {
     pub fn finish(&mut self, tokenizer: &Tokenizer, kind: &Kind) -> Result<String, String> {
         match &mut self.state {
             State::Window { ids, prefix, .. } => {
-                let text =
-                    tokenizer.decode(ids, self.skip_special).map_err(|e| e.to_string())?;
+                let text = tokenizer.decode(ids, self.skip_special).map_err(|e| e.to_string())?;
                 let rest = text.strip_prefix(prefix.as_str()).unwrap_or_default().to_string();
                 ids.clear();
                 prefix.clear();

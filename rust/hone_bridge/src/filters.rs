@@ -8,8 +8,8 @@ use minijinja::value::{Rest, Tuple, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
 use crate::args::{to_int, type_error, Args};
-use crate::methods::DICT_METHODS;
 use crate::json::{dumps, Style};
+use crate::methods::DICT_METHODS;
 use crate::objects::Dict;
 use crate::order::{compare, sort_by_key, Work};
 use crate::printf::{printf, to_big_int, to_float};
@@ -54,7 +54,9 @@ pub fn install(env: &mut Environment) {
             move |state: &mut State<'_, '_>,
                   value: Value,
                   args: Rest<ValueOrKwargs>|
-                  -> Result<Value, Error> { filter(state, &value, &args.into_values()) },
+                  -> Result<Value, Error> {
+                filter(state, &value, &args.into_values())
+            },
         );
     }
 }
@@ -307,7 +309,9 @@ fn format(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> 
     let (positional, keywords) = crate::args::split(args)?;
     let operand = match keywords {
         Some(_) if !positional.is_empty() => {
-            return Err(type_error("can't handle positional and keyword arguments at the same time"))
+            return Err(type_error(
+                "can't handle positional and keyword arguments at the same time",
+            ))
         }
         Some(keywords) => Value::from(keywords),
         None => Value::from(Tuple::from(positional)),

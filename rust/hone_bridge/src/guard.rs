@@ -66,9 +66,9 @@ pub fn deep<T: Send>(f: impl FnOnce() -> Result<T, Fail> + Send) -> Result<T, Fa
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(DEEP_STACK);
         match thread.spawn_scoped(scope, || caught(f)) {
-            Ok(handle) => handle
-                .join()
-                .unwrap_or_else(|_| Err(Fail::new(PANIC, "a library failed inside"))),
+            Ok(handle) => {
+                handle.join().unwrap_or_else(|_| Err(Fail::new(PANIC, "a library failed inside")))
+            }
             Err(e) => Err(Fail::new(LIMIT, format!("cannot start a thread: {e}"))),
         }
     })

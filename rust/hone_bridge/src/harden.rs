@@ -28,8 +28,22 @@ const REMAINDER: &str = "__remainder";
 const NO_CACHE: u8 = u8::MAX;
 /// Filters whose result has no more parts than what they are given.
 const PLAIN_FILTERS: [&str; 16] = [
-    "d", "default", "first", "float", "int", "last", "length", "list", "reject", "rejectattr",
-    "reverse", "select", "selectattr", "sort", "tojson", "trim",
+    "d",
+    "default",
+    "first",
+    "float",
+    "int",
+    "last",
+    "length",
+    "list",
+    "reject",
+    "rejectattr",
+    "reverse",
+    "select",
+    "selectattr",
+    "sort",
+    "tojson",
+    "trim",
 ];
 
 struct Walk {
@@ -116,11 +130,11 @@ fn remainder(state: &State, values: &[Value]) -> Result<Value, Error> {
         (Some(_), Some(0.0)) => Err(type_error("float modulo by zero")),
         (Some(a), Some(b)) => {
             let rest = a % b;
-            Ok(Value::from(match rest {
-                r if r == 0.0 => 0f64.copysign(b),
-                r if (r < 0.0) != (b < 0.0) => r + b,
-                r => r,
-            }))
+            if rest == 0.0 {
+                return Ok(Value::from(0f64.copysign(b)));
+            }
+            let wrong_sign = (rest < 0.0) != (b < 0.0);
+            Ok(Value::from(if wrong_sign { rest + b } else { rest }))
         }
         _ => Err(type_error(format!(
             "unsupported operand type(s) for %: '{}' and '{}'",

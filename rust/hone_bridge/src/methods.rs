@@ -13,7 +13,16 @@ use crate::pyrepr::type_name;
 use crate::strmethods;
 
 pub const DICT_METHODS: [&str; 11] = [
-    "clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault", "update",
+    "clear",
+    "copy",
+    "fromkeys",
+    "get",
+    "items",
+    "keys",
+    "pop",
+    "popitem",
+    "setdefault",
+    "update",
     "values",
 ];
 /// What the immutable sandbox of Transformers forbids.
@@ -59,9 +68,7 @@ fn dict(value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match name {
         "items" => {
             Args::bind(name, args, &[])?;
-            let tuple = |(k, v): (Value, Value)| {
-                Value::from(minijinja::value::Tuple::from([k, v]))
-            };
+            let tuple = |(k, v): (Value, Value)| Value::from(minijinja::value::Tuple::from([k, v]));
             view("dict_items", pairs(value).into_iter().map(tuple).collect())
         }
         "keys" => {

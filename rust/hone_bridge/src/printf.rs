@@ -91,7 +91,8 @@ fn place_number(digits: &str, spec: &Spec) -> String {
         Some(rest) => (true, rest),
         None => (false, digits),
     };
-    let sign = if negative { "-".to_string() } else { spec.sign.map(String::from).unwrap_or_default() };
+    let sign =
+        if negative { "-".to_string() } else { spec.sign.map(String::from).unwrap_or_default() };
     let length = sign.len() + digits.chars().count();
     let missing = spec.width.saturating_sub(length);
     if spec.left {
@@ -119,9 +120,9 @@ fn place_text(text: &str, spec: &Spec) -> String {
 pub fn to_float(value: &Value) -> Option<f64> {
     match value.kind() {
         ValueKind::Bool => Some(f64::from(u8::from(value.is_true()))),
-        ValueKind::Number => f64::try_from(value.clone()).ok().or_else(|| {
-            i128::try_from(value.clone()).ok().map(|v| v as f64)
-        }),
+        ValueKind::Number => f64::try_from(value.clone())
+            .ok()
+            .or_else(|| i128::try_from(value.clone()).ok().map(|v| v as f64)),
         _ => None,
     }
 }

@@ -5,8 +5,18 @@
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 struct Time {
@@ -93,7 +103,13 @@ fn field(t: &Time, letter: char) -> Option<String> {
         'B' => month_name.to_string(),
         'c' => format!(
             "{} {} {:2} {:02}:{:02}:{:02} {}",
-            &day_name[..3], &month_name[..3], t.day, t.hour, t.minute, t.second, t.year
+            &day_name[..3],
+            &month_name[..3],
+            t.day,
+            t.hour,
+            t.minute,
+            t.second,
+            t.year
         ),
         'C' => format!("{:02}", t.year / 100),
         'd' => format!("{:02}", t.day),
@@ -115,7 +131,9 @@ fn field(t: &Time, letter: char) -> Option<String> {
         'P' => if t.hour < 12 { "am" } else { "pm" }.to_string(),
         'r' => format!(
             "{hour12:02}:{:02}:{:02} {}",
-            t.minute, t.second, if t.hour < 12 { "AM" } else { "PM" }
+            t.minute,
+            t.second,
+            if t.hour < 12 { "AM" } else { "PM" }
         ),
         'R' => format!("{:02}:{:02}", t.hour, t.minute),
         'S' => format!("{:02}", t.second),

@@ -33,10 +33,25 @@ const DIGIT_ZEROS: [u32; 66] = [
 ];
 /// Digits that are not decimal: superscripts, circled digits and so on.
 const OTHER_DIGITS: [(u32, u32); 20] = [
-    (0xb2, 0xb3), (0xb9, 0xb9), (0x1369, 0x1371), (0x19da, 0x19da), (0x2070, 0x2070),
-    (0x2074, 0x2079), (0x2080, 0x2089), (0x2460, 0x2468), (0x2474, 0x247c), (0x2488, 0x2490),
-    (0x24ea, 0x24ea), (0x24f5, 0x24fd), (0x24ff, 0x24ff), (0x2776, 0x277e), (0x2780, 0x2788),
-    (0x278a, 0x2792), (0x10a40, 0x10a43), (0x10e60, 0x10e68), (0x11052, 0x1105a),
+    (0xb2, 0xb3),
+    (0xb9, 0xb9),
+    (0x1369, 0x1371),
+    (0x19da, 0x19da),
+    (0x2070, 0x2070),
+    (0x2074, 0x2079),
+    (0x2080, 0x2089),
+    (0x2460, 0x2468),
+    (0x2474, 0x247c),
+    (0x2488, 0x2490),
+    (0x24ea, 0x24ea),
+    (0x24f5, 0x24fd),
+    (0x24ff, 0x24ff),
+    (0x2776, 0x277e),
+    (0x2780, 0x2788),
+    (0x278a, 0x2792),
+    (0x10a40, 0x10a43),
+    (0x10e60, 0x10e68),
+    (0x11052, 0x1105a),
     (0x1f100, 0x1f10a),
 ];
 
@@ -146,18 +161,14 @@ fn split_space(text: &str, limit: usize, from_right: bool) -> Vec<Value> {
             break;
         }
         if parts.len() == limit {
-            let last = if from_right {
-                rest.trim_end_matches(is_space)
-            } else {
-                rest
-            };
+            let last = if from_right { rest.trim_end_matches(is_space) } else { rest };
             parts.push(Value::from(last));
             break;
         }
         if from_right {
-            let start = rest.rfind(is_space).map_or(0, |at| {
-                at + rest[at..].chars().next().map_or(1, char::len_utf8)
-            });
+            let start = rest
+                .rfind(is_space)
+                .map_or(0, |at| at + rest[at..].chars().next().map_or(1, char::len_utf8));
             parts.push(Value::from(&rest[start..]));
             rest = &rest[..start];
         } else {

@@ -103,9 +103,8 @@ fn compile(source: &[u8], limits: HbLimits) -> Result<HbTemplate, Fail> {
             format!("{NAME}: {} bytes, the limit is {}", source.len(), limits.max_source),
         ));
     }
-    let source = std::str::from_utf8(source).map_err(|e| {
-        Fail::new(SYNTAX, format!("{NAME}: byte {} is not UTF-8", e.valid_up_to()))
-    })?;
+    let source = std::str::from_utf8(source)
+        .map_err(|e| Fail::new(SYNTAX, format!("{NAME}: byte {} is not UTF-8", e.valid_up_to())))?;
     let source = rewrite(source).map_err(|e| Fail::new(LIMIT, format!("{NAME}, {e}")))?;
     parse(&source).map_err(|e| describe(&e, SYNTAX))?;
     Ok(HbTemplate { source, limits })

@@ -139,7 +139,8 @@ fn indent(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> 
         if at > 0 {
             out.push('\n');
         }
-        let wanted = if at == 0 { args.flag(1, false) } else { args.flag(2, false) || !line.is_empty() };
+        let wanted =
+            if at == 0 { args.flag(1, false) } else { args.flag(2, false) || !line.is_empty() };
         if wanted {
             out.push_str(&indention);
         }
@@ -202,9 +203,14 @@ fn striptags(state: &State, value: &Value, args: &[Value]) -> Result<Value, Erro
     out.push_str(rest);
     let words: Vec<&str> = out.split(strmethods::is_space).filter(|w| !w.is_empty()).collect();
     let mut joined = words.join(" ");
-    for (entity, c) in
-        [("&lt;", "<"), ("&gt;", ">"), ("&#34;", "\""), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
-    {
+    for (entity, c) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&#34;", "\""),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ] {
         joined = joined.replace(entity, c);
     }
     Ok(Value::from(joined))

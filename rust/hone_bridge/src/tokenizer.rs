@@ -81,8 +81,10 @@ fn check_ids(tokenizer: &Tokenizer) -> Result<u32, Fail> {
         if id >= MAX_ID {
             return Err(Fail::new(
                 SYNTAX,
-                format!("tokenizer.json: piece {piece:?} has id {id}, the largest allowed is {}",
-                    MAX_ID - 1),
+                format!(
+                    "tokenizer.json: piece {piece:?} has id {id}, the largest allowed is {}",
+                    MAX_ID - 1
+                ),
             ));
         }
         size = size.max(id + 1);
@@ -169,9 +171,9 @@ impl Inner {
         tokens.sort_by_key(|(id, _)| *id);
         let list: Vec<_> = tokens
             .into_iter()
-            .map(|(id, t)| {
-                serde_json::json!({"id": id, "content": t.content, "special": t.special})
-            })
+            .map(
+                |(id, t)| serde_json::json!({"id": id, "content": t.content, "special": t.special}),
+            )
             .collect();
         serde_json::Value::Array(list).to_string().into_bytes()
     }

@@ -22,8 +22,8 @@ using attention::Unit;
 // Queries that share one load of a value row.
 constexpr int kSharedQueries = 4;
 
-// rows [count, dim] of one head of a page as float32 rows of padded length; points into the page
-// where it can.
+// rows [count, dim] of one head of a page of values as float32 rows of padded length; points into
+// the page where it can.
 const float* LoadPage(const Unit& unit, const void* page, std::int64_t count, float* buffer) {
   const std::int64_t dim = unit.call->head_dim, padded = unit.padded_dim();
   const std::int64_t offset = unit.kv_head * kPagePositions * dim;
@@ -46,31 +46,78 @@ const float* LoadPage(const Unit& unit, const void* page, std::int64_t count, fl
   return buffer;
 }
 
-// scores[p] = dot(q, k row p) for p < count.
-void ScorePage(const float* q, const float* k, std::int64_t count, std::int64_t padded,
-               float* scores) {
-  std::int64_t p = 0;
-  for (; p + 4 <= count; p += 4, k += 4 * padded) {
-    Vec16 a = Vec16::Set1(0), b = a, c = a, d = a;
-    for (std::int64_t j = 0; j < padded; j += 16) {
-      const Vec16 x = Vec16::Load(q + j);
-      a = Vec16::MulAdd(x, Vec16::Load(k + j), a);
-      b = Vec16::MulAdd(x, Vec16::Load(k + padded + j), b);
-      c = Vec16::MulAdd(x, Vec16::Load(k + 2 * padded + j), c);
-      d = Vec16::MulAdd(x, Vec16::Load(k + 3 * padded + j), d);
+// The first count rows of one head of a page of keys, turned: out[j * kPagePositions + p]. Behind
+// count, up to a multiple of 16, positions hold anything.
+void TurnPage(const Unit& unit, const void* page, std::int64_t count, float* out) {
+  const std::int64_t dim = unit.call->head_dim;
+  const std::int64_t offset = unit.kv_head * kPagePositions * dim;
+  const bool is_float = unit.call->kv_type == KvType::kF32;
+  const float* floats = static_cast<const float*>(page) + (is_float ? offset : 0);
+  const std::uint16_t* halves = static_cast<const std::uint16_t*>(page) + (is_float ? 0 : offset);
+  float rest[16 * kPagePositions];
+  for (std::int64_t p = 0; p < count; p += 16) {
+    for (std::int64_t j = 0; j < dim; j += 16) {
+      Vec16 rows[16];
+      for (std::int64_t r = 0; r < 16; ++r) {
+        const std::int64_t at = (p + r) * dim + j;
+        if (j + 16 <= dim) {
+          rows[r] = is_float ? Vec16::Load(floats + at) : Vec16::LoadF16(halves + at);
+          continue;
+        }
+        float part[16] = {};
+        for (std::int64_t i = 0; i < dim - j; ++i) {
+          part[i] = is_float ? floats[at + i] : Fp16ToFloat(halves[at + i]);
+        }
+        rows[r] = Vec16::Load(part);
+      }
+      if (j + 16 <= dim) {
+        Vec16::Transpose(rows, out + j * kPagePositions + p, kPagePositions);
+      } else {
+        Vec16::Transpose(rows, rest + p, kPagePositions);
+        for (std::int64_t i = 0; i < dim - j; ++i) {
+          Vec16::Load(rest + i * kPagePositions + p).Store(out + (j + i) * kPagePositions + p);
+        }
+      }
     }
-    Vec16::ReduceAdd4(a, b, c, d, scores + p);
-  }
-  for (; p < count; ++p, k += padded) {
-    Vec16 a = Vec16::Set1(0);
-    for (std::int64_t j = 0; j < padded; j += 16) {
-      a = Vec16::MulAdd(Vec16::Load(q + j), Vec16::Load(k + j), a);
-    }
-    scores[p] = a.ReduceAdd();
   }
 }
 
-// scores become exp(score - max). The padding to 16 becomes 0.
+// scores[i][p] = dot(q[i], key p), j rising, for kQueries queries and kChunks * 16 positions.
+template <int kQueries, int kChunks>
+HONE_INLINE void ScoreChunk(const float* q, const float* keys, std::int64_t dim,
+                            std::int64_t padded, float* scores) {
+  Vec16 acc[kQueries][kChunks];
+  for (int i = 0; i < kQueries; ++i) {
+    for (int c = 0; c < kChunks; ++c) acc[i][c] = Vec16::Set1(0);
+  }
+  for (std::int64_t j = 0; j < dim; ++j, keys += kPagePositions) {
+    Vec16 row[kChunks];
+    for (int c = 0; c < kChunks; ++c) row[c] = Vec16::Load(keys + c * 16);
+    for (int i = 0; i < kQueries; ++i) {
+      const Vec16 x = Vec16::Set1(q[i * padded + j]);
+      for (int c = 0; c < kChunks; ++c) acc[i][c] = Vec16::MulAdd(x, row[c], acc[i][c]);
+    }
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    for (int c = 0; c < kChunks; ++c) acc[i][c].Store(scores + i * kSegmentPositions + c * 16);
+  }
+}
+
+// The same for the first count positions of a turned page, and up to 15 more.
+template <int kQueries>
+void ScorePage(const float* q, const float* keys, std::int64_t count, std::int64_t dim,
+               std::int64_t padded, float* scores) {
+  constexpr int kChunks = Vec16::kGemmRows > 4 ? 4 : 1;
+  std::int64_t p = 0;
+  for (; p + 16 * kChunks <= count; p += 16 * kChunks) {
+    ScoreChunk<kQueries, kChunks>(q, keys + p, dim, padded, scores + p);
+  }
+  for (; p < count; p += 16) {
+    ScoreChunk<kQueries, 1>(q, keys + p, dim, padded, scores + p);
+  }
+}
+
+// scores become exp(score - max) / sum. The padding to 16 becomes 0.
 void SoftmaxSegment(float* scores, std::int64_t count, float* max, float* sum) {
   for (std::int64_t p = count; p % 16 != 0; ++p) {
     scores[p] = -std::numeric_limits<float>::infinity();
@@ -81,13 +128,17 @@ void SoftmaxSegment(float* scores, std::int64_t count, float* max, float* sum) {
   }
   *max = most.ReduceMax();
   const Vec16 shift = Vec16::Set1(*max);
-  Vec16 total = Vec16::Set1(0);
+  Vec16 total[2] = {Vec16::Set1(0), Vec16::Set1(0)};
   for (std::int64_t p = 0; p < count; p += 16) {
     const Vec16 e = Exp(Vec16::Sub(Vec16::Load(scores + p), shift));
     e.Store(scores + p);
-    total = Vec16::Add(total, e);
+    total[p / 16 % 2] = Vec16::Add(total[p / 16 % 2], e);
   }
-  *sum = total.ReduceAdd();
+  *sum = Vec16::Add(total[0], total[1]).ReduceAdd();
+  const Vec16 factor = Vec16::Set1(1.0f / *sum);
+  for (std::int64_t p = 0; p < count; p += 16) {
+    Vec16::Mul(Vec16::Load(scores + p), factor).Store(scores + p);
+  }
 }
 
 // out[i] += sum over p of weights[i][p] * v row p, kQueries queries, kChunks * 16 lanes at once.
@@ -132,14 +183,23 @@ HONE_INLINE std::int64_t Seen(const Unit& unit, std::int64_t query, std::int64_t
 
 void ScoreSegment(const Unit& unit, std::int64_t begin, const float* q, float* tile,
                   float* scores) {
-  const std::int64_t padded = unit.padded_dim();
+  const std::int64_t padded = unit.padded_dim(), dim = unit.call->head_dim;
   for (std::int64_t at = begin; at < begin + kSegmentPositions && at <= unit.last_position();
        at += kPagePositions) {
     const std::int64_t used = std::min(kPagePositions, unit.last_position() + 1 - at);
-    const float* k = LoadPage(unit, unit.call->k_pages[at / kPagePositions], used, tile);
-    for (std::int64_t t = 0; t < unit.queries(); ++t) {
+    TurnPage(unit, unit.call->k_pages[at / kPagePositions], used, tile);
+    for (std::int64_t t = 0; t < unit.queries();) {
       const std::int64_t seen = Seen(unit, t, at, kPagePositions);
-      ScorePage(q + t * padded, k, seen, padded, scores + t * kSegmentPositions + (at - begin));
+      float* out = scores + t * kSegmentPositions + (at - begin);
+      const bool shared = t + kSharedQueries <= unit.queries() &&
+                          Seen(unit, t + kSharedQueries - 1, at, kPagePositions) == seen;
+      if (shared) {
+        ScorePage<kSharedQueries>(q + t * padded, tile, seen, dim, padded, out);
+        t += kSharedQueries;
+      } else {
+        ScorePage<1>(q + t * padded, tile, seen, dim, padded, out);
+        ++t;
+      }
     }
   }
 }
@@ -211,10 +271,13 @@ void MergeSegment(const Unit& unit, std::int64_t segment, const Partial& part,
     old_factor.Store(factors[0]);
     new_factor.Store(factors[1]);
     total.max[t] = max;
-    total.sum[t] = total.sum[t] * factors[0][0] + part.sum[t] * factors[1][0];
+    const float old_sum = total.sum[t] * factors[0][0], new_sum = part.sum[t] * factors[1][0];
+    total.sum[t] = old_sum + new_sum;
+    const Vec16 old_share = Vec16::Set1(old_sum / total.sum[t]);
+    const Vec16 new_share = Vec16::Set1(new_sum / total.sum[t]);
     for (std::int64_t j = 0; j < padded; j += 16) {
-      Vec16::Add(Vec16::Mul(Vec16::Load(into + j), old_factor),
-                 Vec16::Mul(Vec16::Load(from + j), new_factor))
+      Vec16::Add(Vec16::Mul(Vec16::Load(into + j), old_share),
+                 Vec16::Mul(Vec16::Load(from + j), new_share))
           .Store(into + j);
     }
   }
@@ -227,7 +290,7 @@ void FinishUnit(const Unit& unit, const Partial& total) {
     const std::int64_t head = unit.kv_head * unit.group() + t % unit.group();
     float* out = call.out + (row * call.heads + head) * call.head_dim;
     const float* v = total.v + t * unit.padded_dim();
-    for (std::int64_t j = 0; j < call.head_dim; ++j) out[j] = v[j] / total.sum[t];
+    std::memcpy(out, v, static_cast<std::size_t>(call.head_dim) * sizeof(float));
   }
 }
 

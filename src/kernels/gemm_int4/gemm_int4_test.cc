@@ -143,6 +143,7 @@ TEST(GemmInt4, ARowDoesNotDependOnItsNeighbours) {
       args.m = 1;
       for (std::int64_t i = 0; i < m; ++i) {
         args.x = rows.args.x + i * args.x_stride;
+        args.x_offset = rows.args.x_offset + i * args.x_stride;
         args.x_scale = rows.args.x_scale + i;
         args.x_zero = rows.args.x_zero + i;
         args.x_sum = rows.args.x_sum + i;

@@ -12,19 +12,28 @@ namespace {
 
 void NormRow(const float* x, const float* weight, float epsilon, std::int64_t n, float* y) {
   const std::int64_t whole = n / 16 * 16;
-  Vec16 squares = Vec16::Set1(0);
-  for (std::int64_t j = 0; j < whole; j += 16) {
-    const Vec16 v = Vec16::Load(x + j);
-    squares = Vec16::Add(squares, Vec16::Mul(v, v));
+  Vec16 part[4];
+  for (Vec16& p : part) p = Vec16::Set1(0);
+  std::int64_t i = 0;
+  for (; i + 64 <= whole; i += 64) {
+    for (int c = 0; c < 4; ++c) {
+      const Vec16 v = Vec16::Load(x + i + 16 * c);
+      part[c] = Vec16::Fused(v, v, part[c]);
+    }
   }
+  for (int c = 0; i < whole; i += 16, ++c) {
+    const Vec16 v = Vec16::Load(x + i);
+    part[c] = Vec16::Fused(v, v, part[c]);
+  }
+  Vec16 squares = Vec16::Add(Vec16::Add(part[0], part[2]), Vec16::Add(part[1], part[3]));
   if (whole < n) {
-    float part[16] = {};
-    std::memcpy(part, x + whole, static_cast<std::size_t>(n - whole) * sizeof(float));
-    const Vec16 v = Vec16::Load(part);
-    squares = Vec16::Add(squares, Vec16::Mul(v, v));
+    float rest[16] = {};
+    std::memcpy(rest, x + whole, static_cast<std::size_t>(n - whole) * sizeof(float));
+    const Vec16 v = Vec16::Load(rest);
+    squares = Vec16::Fused(v, v, squares);
   }
-  const float mean = squares.ReduceAdd() / static_cast<float>(n);
-  const float inverse = 1.0f / std::sqrt(mean + epsilon);
+  const float mean = squares.ReduceAdd() * (1.0f / static_cast<float>(n));
+  const float inverse = Vec16::InverseSqrt(mean + epsilon);
   const Vec16 factor = Vec16::Set1(inverse);
   for (std::int64_t j = 0; j < whole; j += 16) {
     Vec16::Mul(Vec16::Mul(Vec16::Load(x + j), factor), Vec16::Load(weight + j)).Store(y + j);

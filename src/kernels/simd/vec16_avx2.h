@@ -64,6 +64,26 @@ struct Vec16 {
   static HONE_INLINE Vec16 MulAdd(Vec16 a, Vec16 b, Vec16 c) {
     return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
   }
+  static HONE_INLINE Vec16 Fused(Vec16 a, Vec16 b, Vec16 c) { return MulAdd(a, b, c); }
+  static HONE_INLINE Vec16 Lookup32(const float* table, Vec16 i) {
+    const __m256i mask = _mm256_set1_epi32(31);
+    return {_mm256_i32gather_ps(table, _mm256_and_si256(_mm256_castps_si256(i.lo), mask), 4),
+            _mm256_i32gather_ps(table, _mm256_and_si256(_mm256_castps_si256(i.hi), mask), 4)};
+  }
+  static HONE_INLINE __m256 FloorHalf(__m256 t) {
+    const __m256i n = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x48c00000));
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_srai_epi32(n, 5), _mm256_set1_epi32(0x4b400000)));
+  }
+  static HONE_INLINE Vec16 FloorOf32nds(Vec16 t) { return {FloorHalf(t.lo), FloorHalf(t.hi)}; }
+  static HONE_INLINE Vec16 NegativeAbs(Vec16 x) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_or_ps(x.lo, sign), _mm256_or_ps(x.hi, sign)};
+  }
+  static HONE_INLINE Vec16 IfNegative(Vec16 x, Vec16 negative, Vec16 other) {
+    return {_mm256_blendv_ps(other.lo, negative.lo, x.lo),
+            _mm256_blendv_ps(other.hi, negative.hi, x.hi)};
+  }
   static HONE_INLINE __m256 ScaleHalf(__m256 p, __m256 t) {
     const __m256i n = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x4b400000));
     const __m256i half = _mm256_srai_epi32(n, 1);
@@ -85,6 +105,9 @@ struct Vec16 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out),
                      _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
   }
+  static HONE_INLINE float InverseSqrt(float x) {
+    return _mm_cvtss_f32(_mm_div_ss(_mm_set_ss(1.0f), _mm_sqrt_ss(_mm_set_ss(x))));
+  }
   HONE_INLINE __m128 Fold() const {
     const __m256 s = _mm256_add_ps(lo, hi);
     return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
@@ -99,6 +122,35 @@ struct Vec16 {
     const __m128 s = _mm_add_ps(_mm_unpacklo_ps(x, y), _mm_unpackhi_ps(x, y));
     const __m128 t = _mm_add_ps(_mm_unpacklo_ps(z, w), _mm_unpackhi_ps(z, w));
     _mm_storeu_ps(out, _mm_add_ps(_mm_movelh_ps(s, t), _mm_movehl_ps(t, s)));
+  }
+  // Rows 0 .. 7 of eight columns.
+  static HONE_INLINE void Transpose8(const __m256* rows, float* out, std::int64_t out_stride) {
+    __m256 a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+      a[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+      a[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    for (int g = 0; g < 8; g += 4) {
+      for (int h = 0; h < 2; ++h) {
+        b[g + 2 * h] = _mm256_shuffle_ps(a[g + h], a[g + h + 2], 0x44);
+        b[g + 2 * h + 1] = _mm256_shuffle_ps(a[g + h], a[g + h + 2], 0xee);
+      }
+    }
+    for (int c = 0; c < 4; ++c) {
+      _mm256_storeu_ps(out + c * out_stride, _mm256_permute2f128_ps(b[c], b[c + 4], 0x20));
+      _mm256_storeu_ps(out + (c + 4) * out_stride, _mm256_permute2f128_ps(b[c], b[c + 4], 0x31));
+    }
+  }
+  static HONE_INLINE void Transpose(const Vec16* rows, float* out, std::int64_t out_stride) {
+    __m256 low[8], high[8];
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < 8; ++i) {
+        low[i] = rows[8 * half + i].lo;
+        high[i] = rows[8 * half + i].hi;
+      }
+      Transpose8(low, out + 8 * half, out_stride);
+      Transpose8(high, out + 8 * out_stride + 8 * half, out_stride);
+    }
   }
   HONE_INLINE float ReduceMax() const {
     const __m256 s = _mm256_max_ps(lo, hi);

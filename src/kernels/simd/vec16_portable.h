@@ -5,6 +5,8 @@
 // fuse; all other operations give the same bits on every target.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -94,6 +96,54 @@ struct Vec16 {
     return Add(Mul(a, b), c);
 #endif
   }
+  // a * b + c, rounded once: in double the product is exact, and a sum that is not is moved to the
+  // odd neighbour of the exact value, so that rounding it again gives what one rounding would.
+  static HONE_INLINE Vec16 Fused(Vec16 a, Vec16 b, Vec16 c) {
+#if defined(__aarch64__)
+    return MulAdd(a, b, c);
+#else
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 4; ++j) {
+        const double p = double{a.q[i][j]} * double{b.q[i][j]}, z = double{c.q[i][j]};
+        const double sum = p + z;
+        const double back = sum - p;
+        const double error = (p - (sum - back)) + (z - back);
+        auto bits = std::bit_cast<std::int64_t>(sum);
+        // Towards the exact value where that is an odd number; away from zero is one up.
+        if ((error < 0 || error > 0) && (bits & 1) == 0) bits += (error > 0) == (sum > 0) ? 1 : -1;
+        c.q[i][j] = static_cast<float>(std::bit_cast<double>(bits));
+      }
+    }
+    return c;
+#endif
+  }
+  static HONE_INLINE Vec16 Lookup32(const float* table, Vec16 index) {
+    Vec16 r;
+    for (int i = 0; i < 4; ++i) {
+      const IntQuad k = (IntQuad)index.q[i] & 31;
+      for (int j = 0; j < 4; ++j) r.q[i][j] = table[k[j]];
+    }
+    return r;
+  }
+  // 1.5 * 2^23 + floor of t - 1.5 * 2^18, for t near 1.5 * 2^18.
+  static HONE_INLINE Vec16 FloorOf32nds(Vec16 t) {
+    for (int i = 0; i < 4; ++i) {
+      t.q[i] = (Quad)((((IntQuad)t.q[i] - 0x48c00000) >> 5) + 0x4b400000);
+    }
+    return t;
+  }
+  static HONE_INLINE Vec16 NegativeAbs(Vec16 x) {
+    for (int i = 0; i < 4; ++i) x.q[i] = (Quad)((IntQuad)x.q[i] | std::int32_t{INT32_MIN});
+    return x;
+  }
+  // negative where x has its sign bit set, else other.
+  static HONE_INLINE Vec16 IfNegative(Vec16 x, Vec16 negative, Vec16 other) {
+    for (int i = 0; i < 4; ++i) {
+      const IntQuad mask = (IntQuad)x.q[i] >> 31;
+      other.q[i] = (Quad)(((IntQuad)negative.q[i] & mask) | ((IntQuad)other.q[i] & ~mask));
+    }
+    return other;
+  }
   // p * 2^n for t = n + 1.5 * 2^23, n an integer in [-252, 254].
   static HONE_INLINE Vec16 ScaleByPow2(Vec16 p, Vec16 t) {
     for (int i = 0; i < 4; ++i) {
@@ -111,6 +161,8 @@ struct Vec16 {
       for (int j = 0; j < 4; ++j) out[4 * i + j] = static_cast<std::int8_t>(n[j]);
     }
   }
+  // 1 / sqrt(x)
+  static HONE_INLINE float InverseSqrt(float x) { return 1.0f / std::sqrt(x); }
   // Lane i + lane i + 8, then + 4, + 2, + 1.
   HONE_INLINE float ReduceAdd() const {
     const Quad s = (q[0] + q[2]) + (q[1] + q[3]);
@@ -121,6 +173,12 @@ struct Vec16 {
     out[1] = b.ReduceAdd();
     out[2] = c.ReduceAdd();
     out[3] = d.ReduceAdd();
+  }
+  // out[c * out_stride + r] = row r [c] for 16 rows of 16 values.
+  static HONE_INLINE void Transpose(const Vec16* rows, float* out, std::int64_t out_stride) {
+    for (int c = 0; c < 16; ++c) {
+      for (int r = 0; r < 16; ++r) out[c * out_stride + r] = rows[r].q[c / 4][c % 4];
+    }
   }
   // NaN lanes may be skipped.
   HONE_INLINE float ReduceMax() const {

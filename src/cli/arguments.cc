@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+
+namespace hone::cli {
+
+Status CheckOutputPath(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) {
+    return Status(Code::kInvalidArgument, "the name of the output is empty");
+  }
+  std::error_code ignored;
+  const fs::path out(path);
+  if (fs::is_directory(out, ignored) || !out.has_filename()) {
+    return Status(Code::kInvalidArgument, StrCat(path, ": is a folder, expected a file"));
+  }
+  if (fs::exists(out, ignored) && !fs::is_regular_file(out, ignored)) {
+    return Status(Code::kInvalidArgument, StrCat(path, ": is not an ordinary file"));
+  }
+  const fs::path folder = out.has_parent_path() ? out.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, ignored)) {
+    return Status(Code::kNotFound, StrCat(folder.string(), ": no such folder"));
+  }
+  return {};
+}
+
+Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,
+                                                  std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string_view word = text.substr(begin, end - begin);
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    std::int64_t value = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || stop != word.data() + word.size() || value < low || value > high) {
+      return Status(Code::kInvalidArgument,
+                    StrCat(option, ": found \"", word, "\", expected whole numbers from ", low,
+                           " to ", high, ", separated by commas"));
+    }
+    numbers.push_back(value);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+}  // namespace hone::cli
