@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Names files over 600 lines and functions over 80; fails at 1,000 and 150."""
+import csv
 import pathlib
 import subprocess
 import sys
@@ -19,10 +20,9 @@ def main():
             print(f"{path.relative_to(ROOT)}: {lines} lines" + (" (over the limit of 1000)" if lines > 1000 else ""))
         bad += lines > 1000
     lizard = ROOT / ".venv/bin/lizard"
-    code = [str(p) for p in files if p.suffix in {".h", ".cc", ".c", ".rs"}]
+    # lizard misreads Rust's character literals, so its functions are not counted.
+    code = [str(p) for p in files if p.suffix in {".h", ".cc", ".c"}]
     out = subprocess.run([str(lizard), "--csv", *code], capture_output=True, text=True, check=True).stdout
-    import csv
-
     for row in csv.reader(out.splitlines()):
         length, where, name = int(row[4]), row[6], row[7]
         if length > 80:

@@ -14,7 +14,7 @@ namespace hone::kernels {
 inline constexpr std::int64_t kSumBlock = 32;
 
 struct IntGemmArgs {
-  const std::int8_t* x = nullptr;  // [m, x_stride], zeros after k up to a multiple of 64
+  const std::int8_t* x = nullptr;          // [m, x_stride], zeros after k up to a multiple of 64
   const std::uint8_t* x_offset = nullptr;  // [m, x_stride] x + 128, also after k
   std::int64_t x_stride = 0;
   const float* x_scale = nullptr;        // [m]

@@ -45,17 +45,25 @@ std::string Replace(std::string text, const std::string& from, const std::string
 }
 
 std::vector<std::string> Split(const std::string& line) {
-  std::vector<std::string> args(1);
+  std::vector<std::string> args;
+  std::string word;
+  bool open = false;  // a word has begun; '' is an empty one
   bool quoted = false;
   for (const char c : line) {
+    if (c == ' ' && !quoted) {
+      if (open) args.push_back(word);
+      word.clear();
+      open = false;
+      continue;
+    }
+    open = true;
     if (c == '\'') {
       quoted = !quoted;
-    } else if (c == ' ' && !quoted) {
-      if (!args.back().empty()) args.emplace_back();
     } else {
-      args.back().push_back(c);
+      word.push_back(c);
     }
   }
+  if (open) args.push_back(word);
   return args;
 }
 
@@ -67,8 +75,8 @@ std::vector<Case> ParseCases(const std::string& path, const std::string& tmp) {
     line = Replace(Replace(Replace(line, "$SHARED", HONE_SHARED_DATA), "$TESTDATA", HONE_TESTDATA),
                    "$TMP", tmp);
     if (line.empty() || line[0] == '#') continue;
-    if (line.rfind("run ", 0) == 0) {
-      cases.push_back({number, Split(line.substr(4)), 0, false, "", {}, {}});
+    if (line == "run" || line.rfind("run ", 0) == 0) {
+      cases.push_back({number, Split(line.substr(3)), 0, false, "", {}, {}});
     } else if (cases.empty()) {
       ADD_FAILURE() << path << ":" << number << ": a line before the first run";
     } else if (line.rfind("exit ", 0) == 0) {

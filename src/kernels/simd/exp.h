@@ -48,8 +48,8 @@ HONE_INLINE Vec16 Sigmoid(Vec16 x) {
   Vec16 r = Vec16::Fused(n, Vec16::Set1(-0x1.62e430p-1f), z);
   r = Vec16::Fused(n, Vec16::Set1(0x1.05c61p-29f), r);
   const Vec16 p = Vec16::Fused(r, Vec16::Set1(0.5f), Vec16::Set1(0x1.0000f6p+0f));
-  const Vec16 e = Vec16::ScaleByPow2(Vec16::Fused(Vec16::Mul(r, power), p, power),
-                                     Vec16::FloorOf32nds(t));
+  const Vec16 e =
+      Vec16::ScaleByPow2(Vec16::Fused(Vec16::Mul(r, power), p, power), Vec16::FloorOf32nds(t));
   const Vec16 f = Vec16::Div(e, Vec16::Add(e, one));
   return Vec16::IfNegative(x, f, Vec16::Sub(one, f));
 }

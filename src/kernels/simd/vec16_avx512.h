@@ -58,8 +58,8 @@ struct Vec16 {
   }
   // negative where x has its sign bit set, else other.
   static HONE_INLINE Vec16 IfNegative(Vec16 x, Vec16 negative, Vec16 other) {
-    return {_mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x.v)), other.v,
-                                 negative.v)};
+    return {
+        _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x.v)), other.v, negative.v)};
   }
   static HONE_INLINE Vec16 ScaleByPow2(Vec16 p, Vec16 t) {
     const __m512i n = _mm512_sub_epi32(_mm512_castps_si512(t.v), _mm512_set1_epi32(0x4b400000));
