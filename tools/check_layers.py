@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails when a file under src/ includes a module that its own module may not use.
 
 The rule is the table below and nothing else: module -> modules it may include.

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "base/file.h"
@@ -59,7 +61,7 @@ TEST(Float16, RoundTripsEveryHalf) {
   }
 }
 
-#if defined(__FLT16_MAX__) && !defined(__clang__)
+#if defined(__FLT16_MAX__) && defined(__x86_64__) && !defined(__clang__)
 TEST(Float16, RoundsAsTheCompilerDoes) {
   std::uint32_t x = 1;
   for (int i = 0; i < 2000000; ++i) {
@@ -107,6 +109,20 @@ TEST(ThreadPool, RunsEveryPartOnce) {
     for (auto& h : items) ASSERT_EQ(h.load(), 1);
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(ThreadPool, WorksWithTheThreadsThatTheSystemAllows) {
+  const auto with_little_memory = [] {
+    const rlimit limit{256U << 20, 256U << 20};
+    ::setrlimit(RLIMIT_AS, &limit);  // the stacks of a few threads
+    ThreadPool pool(1024);
+    std::atomic<int> runs{0};
+    pool.Run(100, [&](int) { runs.fetch_add(1); });
+    std::_Exit(pool.num_threads() < 1024 && runs.load() == 100 ? 0 : 1);
+  };
+  EXPECT_EXIT(with_little_memory(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(SubSpan, NeverWraps) {
   const std::string s = "abcd";

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -62,8 +63,13 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
   HONE_CHECK(num_threads >= 1);
-  for (int i = 1; i < num_threads; ++i) {
-    state_->threads.emplace_back([this] { state_->Work(); });
+  state_->threads.reserve(static_cast<std::size_t>(num_threads) - 1);
+  try {
+    for (int i = 1; i < num_threads; ++i) {
+      state_->threads.emplace_back([this] { state_->Work(); });
+    }
+  } catch (const std::system_error&) {
+    // A limit of the system. Results do not depend on the number of threads.
   }
 }
 

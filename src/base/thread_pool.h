@@ -11,7 +11,8 @@ namespace hone {
 
 class ThreadPool {
  public:
-  // num_threads >= 1 counts the caller, so 1 starts no thread.
+  // num_threads >= 1 counts the caller, so 1 starts no thread. The pool is smaller where the system
+  // does not allow that many; num_threads() says how many there are.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

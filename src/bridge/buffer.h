@@ -5,6 +5,7 @@
 
 #include <hone_bridge.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,14 @@ class Buffer {
  private:
   hb_buf buf_ = {};
 };
+
+// kInternal if the Rust library is not the one that the header describes.
+inline Status CheckAbi() {
+  const std::uint32_t found = hb_abi_version();
+  if (found == HB_ABI_VERSION) return {};
+  return {Code::kInternal, StrCat("hone_bridge: the library has ABI ", found, ", expected ",
+                                  HB_ABI_VERSION, "; build it again")};
+}
 
 // An error for a status that is not HB_OK.
 inline Status ToStatus(int status, const Buffer& message) {

@@ -19,6 +19,7 @@ struct ChatTemplate::Impl {
 };
 
 Result<ChatTemplate> ChatTemplate::Compile(std::string_view source) {
+  HONE_TRY(CheckAbi());
   auto impl = std::make_shared<Impl>();
   Buffer error;
   const int status =

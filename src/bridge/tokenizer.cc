@@ -42,6 +42,7 @@ Result<std::vector<AddedToken>> ReadAdded(std::string_view text) {
 }  // namespace
 
 Result<Tokenizer> Tokenizer::FromJson(std::string_view json) {
+  HONE_TRY(CheckAbi());
   auto impl = std::make_shared<Impl>();
   Buffer error;
   int status = hb_tokenizer_new(json.data(), json.size(), &impl->handle, error.get());

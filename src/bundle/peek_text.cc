@@ -78,9 +78,9 @@ class Table {
       std::string line = " ";
       for (std::size_t i = 0; i < row.size(); ++i) {
         const std::string padding(widths[i] - row[i].size(), ' ');
-        line += " ";
+        line += ' ';
         line += right_[i] ? padding + row[i] : row[i] + padding;
-        line += " ";
+        line += ' ';
       }
       out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     }

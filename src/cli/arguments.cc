@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "formats/foreign_file.h"
+
 namespace hone::cli {
 
 Status CheckOutputPath(const std::string& path) {
@@ -48,6 +50,19 @@ Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::
     begin = end + 1;
   }
   return numbers;
+}
+
+Status CheckUtf8(std::string_view argument, std::string_view text) {
+  if (formats::IsUtf8(text)) return {};
+  return Status(Code::kInvalidArgument, StrCat(argument, ": the text is not UTF-8"));
+}
+
+std::string WholeNumber(const std::string& word) {
+  std::int64_t value = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, value);
+  if (error == std::errc() && stop == end) return "";
+  return StrCat("found ", word, ", expected a whole number that fits in 64 bits");
 }
 
 }  // namespace hone::cli

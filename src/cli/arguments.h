@@ -20,4 +20,11 @@ Status CheckOutputPath(const std::string& path);
 Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,
                                                   std::int64_t low, std::int64_t high);
 
+// The name of the argument and what is wrong, if text is not UTF-8.
+Status CheckUtf8(std::string_view argument, std::string_view text);
+
+// For CLI::Option::check: "" if the word is a whole number of 64 bits, else what is wrong. The
+// parser itself takes a larger number for the largest one.
+std::string WholeNumber(const std::string& word);
+
 }  // namespace hone::cli

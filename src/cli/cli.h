@@ -32,10 +32,17 @@ void RegisterLogits(CLI::App& app, Command* selected);
 void RegisterTokenize(CLI::App& app, Command* selected);
 void RegisterRender(CLI::App& app, Command* selected);
 
-// "hone: warning: MESSAGE" on stderr.
+// "hone: warning: MESSAGE" on stderr, as one line: messages quote files, whose control characters
+// must not reach the terminal.
 void PrintWarning(std::string_view message);
-// "hone: note: MESSAGE" on stderr.
+// "hone: note: MESSAGE", as PrintWarning.
 void PrintNote(std::string_view message);
+// "hone: error: MESSAGE", as PrintWarning. Returns the exit code.
+int PrintError(Code code, std::string_view message);
+// The message with control characters as \n or \xNN.
+std::string OneLine(std::string_view message);
+// Whether text on standard output may be dimmed: not if NO_COLOR is set.
+bool MayDim(bool terminal);
 // The value and a newline on stdout, indented. With --json a command prints nothing else there.
 void PrintJson(const Json& value);
 // The bytes as they are on stdout. Main checks at the end that everything could be written.

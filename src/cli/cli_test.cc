@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,23 @@ TEST(FormatBytes, UsesPowersOf1000) {
   EXPECT_EQ(FormatBytes(1000), "1.00 kB");
   EXPECT_EQ(FormatBytes(98362432), "98.4 MB");
   EXPECT_EQ(FormatBytes(1650000000), "1.65 GB");
+}
+
+TEST(OneLine, ShowsControlCharactersAsText) {
+  EXPECT_EQ(OneLine("caf\xc3\xa9: a\nb\x1b[2J\x7f"), "caf\xc3\xa9: a\\nb\\x1b[2J\\x7f");
+  EXPECT_EQ(OneLine("\xc2\x9b"
+                    "2J \xc2\xa0\xc2"),
+            "\\x9b"
+            "2J \xc2\xa0\xc2");
+}
+
+TEST(MayDim, IsNeverTrueWithoutATerminalOrWithNoColor) {
+  ::unsetenv("NO_COLOR");
+  EXPECT_TRUE(MayDim(true));
+  EXPECT_FALSE(MayDim(false));
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(MayDim(true));
+  ::unsetenv("NO_COLOR");
 }
 
 TEST(ResolveThreads, RefusesNegativeNumbersAndFindsAll) {

@@ -46,12 +46,7 @@ Result<Logits> RunReference(const LogitsArgs& args) {
 }
 
 Result<Logits> RunKernels(const LogitsArgs& args) {
-  runtime::EngineOptions options;
-  HONE_ASSIGN(options.num_threads, ResolveThreads(args.threads));
-  options.compute = ComputeFromWord(args.compute);
-  options.kv = KvFromWord(args.kv);
-  HONE_ASSIGN(const auto engine, runtime::Engine::Open(args.model, options));
-  PrintWarnings(engine->warnings());
+  HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
   HONE_ASSIGN(const auto sequence, engine->NewSequence());
   Logits logits{{}, engine->spec().vocab};
   const runtime::StepPart part{sequence.get(), args.ids, args.positions == "all"};

@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <new>
 #include <string>
 
 #include "base/env.h"
-#include "base/log.h"
 #include "cli/cli.h"
 
 namespace hone::cli {
@@ -40,11 +40,6 @@ std::string EnvHelp() {
   return out;
 }
 
-int PrintError(Code code, std::string_view message) {
-  std::fprintf(stderr, "hone: error: %.*s\n", static_cast<int>(message.size()), message.data());
-  return ExitCode(code);
-}
-
 // Output that was lost (a full disk, a closed pipe) is a failure.
 int Finish(int exit_code) {
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
@@ -53,10 +48,6 @@ int Finish(int exit_code) {
 }
 
 int Main(int argc, char** argv) {
-  SetLogSink([](LogLevel level, std::string_view line) {
-    level == LogLevel::kWarning ? PrintWarning(line) : PrintNote(line);
-  });
-
   CLI::App app(kAbout, "hone");
   Command selected;
   bool help_env = false;
@@ -98,5 +89,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("hone: error: out of memory\n", stderr);
     return hone::ExitCode(hone::Code::kOutOfMemory);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "hone: internal error: %s\n", e.what());
+    return hone::ExitCode(hone::Code::kInternal);
   }
 }

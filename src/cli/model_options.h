@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,19 @@ inline std::int64_t LocalNow() {
 
 inline void PrintWarnings(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) PrintWarning(warning);
+}
+
+// The engine that --threads, --compute and --kv ask for; prints its warnings.
+inline Result<std::unique_ptr<runtime::Engine>> OpenEngine(const std::string& model, int threads,
+                                                           const std::string& compute,
+                                                           const std::string& kv) {
+  runtime::EngineOptions options;
+  HONE_ASSIGN(options.num_threads, ResolveThreads(threads));
+  options.compute = ComputeFromWord(compute);
+  options.kv = KvFromWord(kv);
+  HONE_ASSIGN(auto engine, runtime::Engine::Open(model, options));
+  PrintWarnings(engine->warnings());
+  return engine;
 }
 
 }  // namespace hone::cli

@@ -38,7 +38,7 @@ std::string ProgressLine(std::string_view title, std::uint64_t done, std::uint64
     const double part = static_cast<double>(done) / static_cast<double>(total);
     line += StrCat(" ", static_cast<int>(part * 100.0), "%");
     // A guess from the first moments would jump about.
-    if (done > 0 && seconds > 1.0) {
+    if (part >= 0.01 && seconds > 1.0) {
       line += StrCat(" ", FormatSeconds(seconds * (1.0 - part) / part), " left");
     }
   }

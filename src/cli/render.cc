@@ -60,7 +60,15 @@ Result<std::string> RenderModel(const RenderArgs& args) {
   if (!args.tools.empty()) {
     HONE_ASSIGN(options.tools, ReadJsonArray(args.tools, "tools"));
   }
-  return runtime::RenderChat(setup, messages, options);
+  HONE_ASSIGN(std::string text, runtime::RenderChat(setup, messages, options));
+  if (!options.tools.IsNull() && !options.tools.AsArray().empty()) {
+    options.tools = Json();
+    const auto without = runtime::RenderChat(setup, messages, options);
+    if (without.ok() && *without == text) {
+      PrintWarning("the chat template ignores the tools: the text is the same without them");
+    }
+  }
+  return text;
 }
 
 Status Run(const RenderArgs& args) {

@@ -13,11 +13,13 @@
 #include <random>
 #include <utility>
 
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/model_options.h"
 #include "runtime/chat.h"
 #include "runtime/decode_loop.h"
 #include "runtime/engine.h"
+#include "runtime/text_stream.h"
 
 namespace hone::cli {
 namespace {
@@ -64,6 +66,8 @@ Status CheckArgs(const RunArgs& args) {
     return Status(Code::kInvalidArgument,
                   StrCat("--seed: found ", *args.seed, ", expected 0 or more"));
   }
+  HONE_TRY(CheckUtf8("--prompt", args.prompt.value_or("")));
+  HONE_TRY(CheckUtf8("--system", args.system.value_or("")));
   if (args.raw && !args.prompt) return Status(Code::kInvalidArgument, "--raw needs a prompt (-p)");
   if (args.json && !args.prompt)
     return Status(Code::kInvalidArgument, "--json needs a prompt (-p)");
@@ -229,11 +233,7 @@ class AnswerPrinter {
   // Bytes at the end of pending_ that may be the beginning of the next marker.
   std::size_t OpenMarkerBytes() const {
     const std::string& marker = thinking_ ? end_ : start_;
-    if (marker.empty()) return 0;
-    for (std::size_t n = std::min(pending_.size(), marker.size() - 1); n > 0; --n) {
-      if (std::string_view(pending_).ends_with(std::string_view(marker).substr(0, n))) return n;
-    }
-    return 0;
+    return marker.empty() ? 0 : runtime::OpenPrefixBytes(pending_, marker);
   }
 
   std::string start_, end_, pending_;
@@ -275,6 +275,8 @@ class Chat {
         Clear();
       } else if (line == "/help") {
         PrintText(kChatHelp);
+      } else if (const Status text = CheckUtf8("the message", line); !text.ok()) {
+        PrintWarning(text.message());
       } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
         HONE_TRY(Answer(line, terminal));
       }
@@ -301,7 +303,7 @@ class Chat {
         !think_start.empty() && last != std::string::npos &&
         std::string_view(rendered).substr(0, last + 1).ends_with(think_start);
 
-    AnswerPrinter printer(engine_.text(), terminal, begins_thinking);
+    AnswerPrinter printer(engine_.text(), MayDim(terminal), begins_thinking);
     options_.on_text = [&](std::string_view text) { printer.Text(text); };
     options_.on_token = [&](std::int32_t id) { printer.Token(id); };
     auto answer = runtime::Generate(engine_, *sequence_, prompt, options_);
@@ -332,12 +334,7 @@ class Chat {
 Status Run(const RunArgs& args) {
   HONE_TRY(CheckArgs(args));
   CancelFlag();
-  runtime::EngineOptions options;
-  HONE_ASSIGN(options.num_threads, ResolveThreads(args.threads));
-  options.compute = ComputeFromWord(args.compute);
-  options.kv = KvFromWord(args.kv);
-  HONE_ASSIGN(const auto engine, runtime::Engine::Open(args.model, options));
-  PrintWarnings(engine->warnings());
+  HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
   if (args.prompt) return AnswerOnce(args, *engine);
   HONE_ASSIGN(auto sequence, engine->NewSequence());
@@ -362,15 +359,18 @@ void RegisterRun(CLI::App& app, Command* selected) {
   run->add_option("--think", args->think, "Thinking: on, off or what the template does by itself")
       ->check(CLI::IsMember(kThinkWords))
       ->capture_default_str();
-  run->add_option("--max-tokens", args->max_tokens, "Most tokens of an answer (default: no limit)");
+  run->add_option("--max-tokens", args->max_tokens, "Most tokens of an answer (default: no limit)")
+      ->check(WholeNumber);
   run->add_option("--temperature", args->temperature, "0: always the best token");
-  run->add_option("--top-k", args->top_k, "Choose among the k best tokens; 0: off");
+  run->add_option("--top-k", args->top_k, "Choose among the k best tokens; 0: off")
+      ->check(WholeNumber);
   run->add_option("--top-p", args->top_p, "Choose among the best tokens that sum to p; 1: off");
   run->add_option("--min-p", args->min_p, "Drop tokens below p times the best; 0: off");
   run->add_option("--repetition-penalty", args->repetition_penalty, "1: off");
   run->add_option("--presence-penalty", args->presence_penalty, "0: off");
   run->add_option("--frequency-penalty", args->frequency_penalty, "0: off");
-  run->add_option("--seed", args->seed, "Seed of the sampler (default: another each time)");
+  run->add_option("--seed", args->seed, "Seed of the sampler (default: another each time)")
+      ->check(WholeNumber);
   run->add_option("--kv", args->kv,
                   "Type of the key/value cache (default: f32 for float weights, f16 else)")
       ->check(CLI::IsMember(kKvWords));

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/cpu_info.h"
+#include "base/env.h"
 #include "base/file.h"
 #include "cli/cli.h"
 
@@ -51,13 +52,41 @@ const std::atomic<bool>* CancelFlag() {
 
 void ResetCancelFlag() { g_cancel.store(false); }
 
+std::string OneLine(std::string_view message) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(message[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < message.size() ? message[i + 1] : 0);
+    // U+0080 to U+009F: 0xc2 and a byte below 0xa0.
+    const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    if (message[i] == '\n') {
+      out += "\\n";
+    } else if (c1 || byte < 0x20 || byte == 0x7f) {
+      const unsigned char code = c1 ? next : byte;
+      out += {'\\', 'x', kHex[code >> 4], kHex[code & 15]};
+      i += c1 ? 1 : 0;
+    } else {
+      out += message[i];
+    }
+  }
+  return out;
+}
+
 void PrintWarning(std::string_view message) {
-  std::fprintf(stderr, "hone: warning: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "hone: warning: %s\n", OneLine(message).c_str());
 }
 
 void PrintNote(std::string_view message) {
-  std::fprintf(stderr, "hone: note: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "hone: note: %s\n", OneLine(message).c_str());
 }
+
+int PrintError(Code code, std::string_view message) {
+  std::fprintf(stderr, "hone: error: %s\n", OneLine(message).c_str());
+  return ExitCode(code);
+}
+
+bool MayDim(bool terminal) { return terminal && GetEnv("NO_COLOR").empty(); }
 
 void PrintText(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 

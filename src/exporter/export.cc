@@ -3,9 +3,9 @@
 #include "exporter/export.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "base/cpu_info.h"
 #include "base/thread_pool.h"
 #include "exporter/bundle_writer.h"
 #include "exporter/hone_json.h"
@@ -52,11 +52,6 @@ Status AppendModel(BundleWriter& bundle, const char* model_type, const TfliteWri
   return Status();
 }
 
-int NumThreads(int asked) {
-  if (asked > 0) return asked;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 void Append(std::vector<std::string>& to, const std::vector<std::string>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
@@ -80,7 +75,7 @@ Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const Exp
   // Everything that the text and the shapes can get wrong has been refused by now; what is left is
   // the weights and the disk.
   HONE_ASSIGN(BundleWriter bundle, BundleWriter::Create(out));
-  ThreadPool pool(NumThreads(options.num_threads));
+  ThreadPool pool(options.num_threads > 0 ? options.num_threads : AvailableThreads());
   std::uint64_t done = 0;
   std::uint64_t total = 0;
   WeightPass pass{.model = model,

@@ -246,8 +246,13 @@ bool AllFinite(std::span<const float> values) {
 
 // The error for a weight in which something was found that is not finite.
 Status NonFinite(const model::Weight& weight) {
-  HONE_TRY(model::CheckFinite(weight));
-  return Status(Code::kInternal, StrCat(weight.name, ": not finite, but no such value was found"));
+  const Status found = model::CheckFinite(weight);
+  if (found.ok()) {
+    return Status(Code::kInternal, StrCat(weight.name, ": not finite, but no value of it is"));
+  }
+  return Status(
+      found.code(),
+      StrCat(found.message(), "; the checkpoint is damaged, or convert with --allow-nonfinite"));
 }
 
 // Scales of all rows.

@@ -4,6 +4,8 @@
 
 #include <cctype>
 
+#include "base/status.h"
+
 namespace hone::formats {
 namespace {
 
@@ -59,6 +61,10 @@ std::string DescribeForeignFile(ByteSpan bytes) {
     return "this looks like PyTorch pickle weights; convert them to safetensors first";
   }
   return "";
+}
+
+std::string JoinPath(const std::string& folder, std::string_view name) {
+  return StrCat(folder, folder.ends_with('/') ? "" : "/", name);
 }
 
 bool IsUtf8(std::string_view text) {

@@ -65,8 +65,17 @@ class Assembler {
   }
 
   Status Missing(const std::string& name) const {
-    return Status(Code::kNotFound, StrCat("tensor ", name, " is missing (the source has ",
-                                          tensors_.size(), " tensors)"));
+    std::string message =
+        StrCat("tensor ", name, " is missing (the source has ", tensors_.size(), " tensors)");
+    // "model.layers.0.x" may be there as "language_model.model.layers.0.x" or "layers.0.x".
+    const std::string tail = name.substr(name.find('.') + 1);
+    for (const SourceTensor& tensor : tensors_) {
+      if (tensor.name == tail || tensor.name.ends_with("." + tail)) {
+        message += StrCat("; there is ", tensor.name, ", under a prefix that is not known");
+        break;
+      }
+    }
+    return Status(Code::kNotFound, std::move(message));
   }
 
   Status Fill(Role role, std::int64_t layer) {

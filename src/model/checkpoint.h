@@ -20,7 +20,7 @@ struct Checkpoint {
 };
 
 // Weights stay mapped. Checks every tensor that the architecture needs (name, shape, type) and
-// names those that nothing uses. Does not read the weights: see FindNonFinite. A path without
+// names those that nothing uses. Does not read the weights: see CheckFinite. A path without
 // weights that Hone can read (pickle only, a LoRA adapter, an encoder, a web page saved as a file)
 // is refused in one sentence that says what it is.
 Result<Checkpoint> OpenCheckpoint(const std::string& path);

@@ -317,7 +317,9 @@ Result<Recipe> LoadRecipe(const std::string& preset_or_path) {
   HONE_ASSIGN(const std::string text, ReadFile(preset_or_path, kMaxRecipeBytes));
   auto json = ParseJson(text);
   if (!json.ok()) return std::move(json).status().Context(preset_or_path);
-  auto recipe = ParseRecipe(*json, preset_or_path);
+  // The name goes into bundles: where the file lies must not.
+  const std::string_view path = preset_or_path;
+  auto recipe = ParseRecipe(*json, path.substr(path.rfind('/') + 1));
   if (!recipe.ok()) return std::move(recipe).status().Context(preset_or_path);
   return recipe;
 }

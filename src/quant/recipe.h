@@ -31,8 +31,9 @@ struct Recipe {
 std::vector<std::string> PresetNames();
 // none, int8, int4 (default), boctav4, boctav4_128, mixed4_8.
 Result<Recipe> GetPreset(std::string_view name);
-// A preset's name, or the path of a recipe file.
+// A preset's name, or the path of a recipe file, whose file name is the default of the recipe's.
 Result<Recipe> LoadRecipe(const std::string& preset_or_path);
+// name: of a recipe that has none. kInvalidArgument names the rule and the key.
 Result<Recipe> ParseRecipe(const Json& json, std::string_view name);
 
 struct Assignment {

@@ -206,6 +206,9 @@ TEST(Recipe, LoadsAFileAndNamesItInErrors) {
   auto recipe = LoadRecipe(path);
   ASSERT_TRUE(recipe.ok()) << recipe.message();
   EXPECT_EQ(recipe->name, "mine");
+  // The name goes into the bundle, so it must not say where the file lies.
+  ASSERT_TRUE(WriteFileAtomic(path, AsBytes(R"({"rules": []})")).ok());
+  EXPECT_EQ(LoadRecipe(path)->name, "hone_recipe_test.json");
   ASSERT_TRUE(WriteFileAtomic(path, AsBytes("{\"rules\": [}")).ok());
   recipe = LoadRecipe(path);
   ASSERT_FALSE(recipe.ok());

@@ -138,7 +138,9 @@ Result<std::string> RenderChat(const TextSetup& text, const Json& messages,
     auto joined = render();
     if (joined.ok()) return joined;
   }
-  if (!rendered.ok()) return std::move(rendered).status().Context("chat template");
+  if (!rendered.ok() && !rendered.message().starts_with("chat template")) {
+    return std::move(rendered).status().Context("chat template");
+  }
   return rendered;
 }
 

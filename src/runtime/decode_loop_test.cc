@@ -245,6 +245,19 @@ TEST(TextStream, FindsStopStringsThatAHiddenTokenInterrupts) {
   EXPECT_EQ(stream.text(), "say ");
 }
 
+TEST(TextStream, LeavesOutHeldBytesAfterAStopString) {
+  const char* vocab = R"({"model": {"type": "BPE", "vocab": {"a": 0, "s": 1, "\u00e2": 2,
+      "s\u00e2": 3}, "merges": ["s \u00e2"]}, "decoder": {"type": "ByteLevel",
+      "add_prefix_space": false, "trim_offsets": false, "use_regex": false}})";
+  auto tokenizer = bridge::Tokenizer::FromJson(vocab);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
+  TextStream stream(&*tokenizer, true, {"s"}, {});
+  ASSERT_FALSE(*stream.Push(0));
+  ASSERT_TRUE(*stream.Push(3));  // the stop string, then a byte that begins a character
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(stream.text(), "a");
+}
+
 TEST(TextStream, NeverSplitsACharacter) {
   const TextSetup text = FamilyText();
   const std::string want = "a\xe2\x82\xac\xf0\x9f\x98\x80z";

@@ -37,10 +37,10 @@ Status KvCache::Reserve(std::int64_t num_positions) {
     Block block(static_cast<std::byte*>(::operator new(block_bytes_, kAlignment, std::nothrow)));
     if (block == nullptr) {
       Shrink(static_cast<std::int64_t>(old_blocks) * kernels::kPagePositions);
-      return Status(Code::kOutOfMemory,
-                    StrCat("key/value cache: ", num_positions, " positions need ",
-                           wanted * block_bytes_, " bytes; only ", blocks_.size() * block_bytes_,
-                           " could be had. Use a shorter context or --kv f16"));
+      return Status(
+          Code::kOutOfMemory,
+          StrCat("key/value cache: ", num_positions, " positions need ", wanted * block_bytes_,
+                 " bytes, more than there are; use a shorter context or a cache of f16"));
     }
     // Kernels may read whole pages and multiply what they do not use by zero.
     std::memset(block.get(), 0, block_bytes_);

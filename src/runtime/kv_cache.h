@@ -24,7 +24,8 @@ class KvCache {
   // Gives back the pages that [0, num_positions) does not need.
   void Shrink(std::int64_t num_positions);
 
-  // Page tables of a layer, as kernels::Attention wants them. Valid until the next Reserve.
+  // Page tables of a layer, as kernels::Attention wants them. Valid until the next Reserve or
+  // Shrink.
   void* const* k_pages(std::int64_t layer) const;
   void* const* v_pages(std::int64_t layer) const;
   kernels::KvType type() const { return type_; }

@@ -106,6 +106,7 @@ void Sampler::Penalize(std::span<const std::int32_t> history) {
     float& logit = work_[static_cast<std::size_t>(id)].first;
     logit = logit > 0 ? logit / repetition : logit * repetition;
     logit -= options_.presence_penalty + options_.frequency_penalty * static_cast<float>(count);
+    logit = std::min(logit, std::numeric_limits<float>::max());  // NaN stays NaN
   }
 }
 

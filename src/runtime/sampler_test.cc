@@ -112,5 +112,14 @@ TEST(Sampler, NanAndInfinityDoNotBreakTheChoice) {
   EXPECT_EQ(Sampler({}, {0}).Sample(std::vector<float>{1.0F}, {}), -1);
 }
 
+TEST(Sampler, PenaltiesThatOverflowKeepTheOrder) {
+  SamplerOptions options;
+  options.temperature = 1;
+  options.top_k = 2;
+  options.repetition_penalty = 1e-39F;  // 3 / 1e-39 is over the largest float
+  Sampler sampler(options, {});
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(sampler.Sample(kLogits, Ids{1}), 1);
+}
+
 }  // namespace
 }  // namespace hone::runtime

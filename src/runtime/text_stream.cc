@@ -6,17 +6,13 @@
 #include <utility>
 
 namespace hone::runtime {
-namespace {
 
-// Length of the longest suffix of text that is a proper prefix of stop.
-std::size_t OpenPrefix(std::string_view text, std::string_view stop) {
-  for (std::size_t n = std::min(text.size(), stop.size() - 1); n > 0; --n) {
-    if (text.ends_with(stop.substr(0, n))) return n;
+std::size_t OpenPrefixBytes(std::string_view text, std::string_view marker) {
+  for (std::size_t n = std::min(text.size(), marker.size() - 1); n > 0; --n) {
+    if (text.ends_with(marker.substr(0, n))) return n;
   }
   return 0;
 }
-
-}  // namespace
 
 TextStream::TextStream(const bridge::Tokenizer* tokenizer, bool skip_special,
                        std::vector<std::string> stop_strings, Sink sink)
@@ -68,6 +64,7 @@ bool TextStream::Append(std::string_view part, bool visible) {
   if (match.found) {
     held_.clear();
     visible_.clear();
+    stopped_ = true;
   }
   return match.found;
 }
@@ -82,7 +79,7 @@ TextStream::Match TextStream::MatchStops(std::string_view text) const {
   }
   if (match.found) return match;
   for (const std::string& stop : stop_strings_) {
-    match.begin = std::min(match.begin, text.size() - OpenPrefix(text, stop));
+    match.begin = std::min(match.begin, text.size() - OpenPrefixBytes(text, stop));
   }
   return match;
 }
@@ -100,7 +97,7 @@ void TextStream::Release(std::size_t bytes) {
 }
 
 Status TextStream::Finish(std::string_view extra) {
-  if (decoder_) {
+  if (decoder_ && !stopped_) {
     HONE_ASSIGN(const std::string rest, decoder_->Finish());
     held_ += rest;
     visible_.insert(visible_.end(), rest.size(), true);

@@ -28,7 +28,8 @@ class TextStream {
 
   // The next token. True if a stop string is complete: its text, and what follows, is left out.
   Result<bool> Push(std::int32_t id);
-  // No more tokens: what was held back is text after all, then extra.
+  // No more tokens: what was held back is text after all (nothing is after a stop string), then
+  // extra.
   Status Finish(std::string_view extra = "");
   // Everything the sink has received.
   const std::string& text() const { return text_; }
@@ -54,6 +55,10 @@ class TextStream {
   std::string held_;
   std::vector<bool> visible_;
   std::string text_;
+  bool stopped_ = false;  // a stop string was complete
 };
+
+// Length of the longest suffix of text that is a proper prefix of marker. marker is not empty.
+std::size_t OpenPrefixBytes(std::string_view text, std::string_view marker);
 
 }  // namespace hone::runtime

@@ -156,6 +156,7 @@ class Reader {
   }
 
   Status ReadPrefix() {
+    if (bytes_.empty()) return Damaged("not a GGUF file: the file is empty");
     if (AsText(bytes_).substr(0, 4) != "GGUF") {
       const std::string what = DescribeForeignFile(bytes_);
       if (!what.empty()) return Damaged(StrCat("not a GGUF file: ", what));

@@ -304,12 +304,11 @@ Result<Json> ByteLevelTokenizer(const GgufFile& file, TextFacts& text) {
 }
 
 Result<Json> SentencePieceTokenizer(const GgufFile& file, TextFacts& text) {
-  for (const char* key : {"tokenizer.ggml.precompiled_charsmap"}) {
-    if (file.Find(key) != nullptr) {
-      return Unsupported(StrCat("metadata ", Quote(key),
-                                " asks for a normalizer that Hone does "
-                                "not build; use the checkpoint with its tokenizer.json"));
-    }
+  constexpr const char* kNormalizer = "tokenizer.ggml.precompiled_charsmap";
+  if (file.Find(kNormalizer) != nullptr) {
+    return Unsupported(StrCat("metadata ", Quote(kNormalizer),
+                              " asks for a normalizer that Hone does not build; use the checkpoint "
+                              "with its tokenizer.json"));
   }
   HONE_ASSIGN(const bool remove_spaces,
               GetBoolOr(file, "tokenizer.ggml.remove_extra_whitespaces", false));
@@ -360,6 +359,7 @@ Status ReadTemplates(const GgufFile& file, TextFacts& text) {
     if (!IsUtf8(body)) return Damaged(StrCat("metadata ", Quote(name), " is not UTF-8"));
     if (is_main) {
       text.chat_template = body;
+      text.chat_template_name = key;
     } else {
       text.named_templates.emplace_back(name.substr(key.size() + 1), body);
     }

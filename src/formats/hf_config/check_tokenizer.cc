@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -176,6 +177,58 @@ Status ReadAddedTokens(const Json& tokenizer, const Vocab& vocab, Pieces& pieces
   return Status();
 }
 
+// The parts around the model, with the types that the tokenizer library reads. "Delimiter" and
+// "Bert" are other names of CharDelimiterSplit and BertNormalizer.
+struct Part {
+  const char* key;
+  const char* children;  // of the type "Sequence"
+  std::initializer_list<std::string_view> types;
+};
+
+Status CheckPart(const Part& part, const Json& json, int depth) {
+  constexpr int kMaxDepth = 16;
+  const Json* type = json.FindNonNull("type");
+  if (type == nullptr || !type->IsString()) return Status();  // old files; the library knows them
+  const std::string& name = type->AsString();
+  if (std::find(part.types.begin(), part.types.end(), name) == part.types.end()) {
+    return Status(Code::kUnsupported, StrCat("the ", part.key, " type ", Quote(name),
+                                             " is not supported; leaving it out would change ids"));
+  }
+  const Json* children = json.FindNonNull(part.children);
+  if (name != "Sequence" || children == nullptr || !children->IsArray()) return Status();
+  if (depth >= kMaxDepth) {
+    return Damaged(StrCat(part.key, ": nested more than ", kMaxDepth, " times"));
+  }
+  for (const Json& child : children->AsArray()) HONE_TRY(CheckPart(part, child, depth + 1));
+  return Status();
+}
+
+Status CheckParts(const Json& tokenizer) {
+  const Part parts[] = {
+      {"normalizer",
+       "normalizers",
+       {"Bert", "BertNormalizer", "Strip", "StripAccents", "NFC", "NFD", "NFKC", "NFKD", "Sequence",
+        "Lowercase", "Nmt", "Precompiled", "Replace", "Prepend", "ByteLevel"}},
+      {"pre_tokenizer",
+       "pretokenizers",
+       {"BertPreTokenizer", "ByteLevel", "Delimiter", "CharDelimiterSplit", "Metaspace",
+        "Whitespace", "Sequence", "Split", "Punctuation", "WhitespaceSplit", "Digits",
+        "UnicodeScripts", "FixedLength"}},
+      {"post_processor",
+       "processors",
+       {"RobertaProcessing", "BertProcessing", "ByteLevel", "TemplateProcessing", "Sequence"}},
+      {"decoder",
+       "decoders",
+       {"BPEDecoder", "ByteLevel", "WordPiece", "Metaspace", "CTC", "Sequence", "Replace", "Fuse",
+        "Strip", "ByteFallback"}},
+  };
+  for (const Part& part : parts) {
+    const Json* json = tokenizer.FindNonNull(part.key);
+    if (json != nullptr) HONE_TRY(CheckPart(part, *json, 0));
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<std::int64_t> CheckTokenizerJson(const Json& tokenizer) {
@@ -197,6 +250,7 @@ Result<std::int64_t> CheckTokenizerJson(const Json& tokenizer) {
     HONE_TRY(ReadUnigramVocab(*model, vocab, pieces));
   }
   HONE_TRY(ReadAddedTokens(tokenizer, vocab, pieces));
+  HONE_TRY(CheckParts(tokenizer));
   if (pieces.empty()) return Damaged("the vocabulary is empty");
   std::int64_t end = 0;
   for (const auto& [id, piece] : pieces) end = std::max(end, id + 1);

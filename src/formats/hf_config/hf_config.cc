@@ -3,6 +3,7 @@
 #include "formats/hf_config/hf_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -17,10 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
-
-std::string Join(const std::string& folder, std::string_view name) {
-  return StrCat(folder, folder.ends_with('/') ? "" : "/", name);
-}
 
 Status WrongType(const std::string& path, std::string_view key, const Json& found,
                  std::string_view expected) {
@@ -67,6 +64,15 @@ Status ReadToken(const std::string& path, const Json& config, std::string_view k
   return Status();
 }
 
+// "106" is 106; anything else is not a number.
+std::optional<std::int64_t> NumberIn(std::string_view text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
 Status AddEos(const std::string& path, const Json& value, TextFacts& text) {
   if (value.IsNull()) return Status();
   if (value.IsArray()) {
@@ -77,6 +83,12 @@ Status AddEos(const std::string& path, const Json& value, TextFacts& text) {
     return Status();
   }
   if (value.IsString()) {
+    // Without this, "1" would be the piece of the digit, and answers would end at every 1.
+    if (const std::optional<std::int64_t> id = NumberIn(value.AsString())) {
+      text.warnings.push_back(StrCat(path, ": eos_token_id is the text ", Quote(value.AsString()),
+                                     "; it is taken as the id ", *id));
+      return AddEos(path, Json(*id), text);
+    }
     if (std::find(text.eos_strings.begin(), text.eos_strings.end(), value.AsString()) ==
         text.eos_strings.end()) {
       text.eos_strings.push_back(value.AsString());
@@ -161,15 +173,20 @@ Status ReadTemplateKey(const std::string& path, const Json& config, std::string&
   return Status();
 }
 
-// Read without a check for web pages: a template may well begin with markup.
+// A template may well begin with markup, but a web page without one tag of a template is a page.
 Result<std::string> ReadTemplateFile(const std::string& path) {
   HONE_ASSIGN(std::string body, ReadFile(path));
+  const std::string foreign = DescribeForeignFile(AsBytes(body));
+  if (!foreign.empty() && body.find("{{") == std::string::npos &&
+      body.find("{%") == std::string::npos) {
+    return Status(Code::kDataLoss, StrCat(path, ": ", foreign));
+  }
   if (!IsUtf8(body)) return Status(Code::kDataLoss, StrCat(path, ": the text is not UTF-8"));
   return body;
 }
 
 Status ReadAdditionalTemplates(const std::string& folder, TextFacts& text) {
-  const std::string path = Join(folder, "additional_chat_templates");
+  const std::string path = JoinPath(folder, "additional_chat_templates");
   if (!IsDirectory(path)) return Status();
   std::error_code error;
   std::vector<std::string> names;
@@ -179,10 +196,19 @@ Status ReadAdditionalTemplates(const std::string& folder, TextFacts& text) {
   if (error) return Status(Code::kIo, StrCat(path, ": cannot list: ", error.message()));
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
-    HONE_ASSIGN(std::string body, ReadTemplateFile(Join(path, name + ".jinja")));
+    HONE_ASSIGN(std::string body, ReadTemplateFile(JoinPath(path, name + ".jinja")));
     AddNamed(name, std::move(body), text);
   }
   return Status();
+}
+
+std::string NoDefaultTemplate(const std::string& folder, const TextFacts& text) {
+  std::string names;
+  for (const auto& [name, unused] : text.named_templates) {
+    names += StrCat(names.empty() ? "" : ", ", Quote(name));
+  }
+  return StrCat(folder, ": the chat templates are named ", names,
+                ", and none of them \"default\"; save the one to use as chat_template.jinja");
 }
 
 // Files win over keys, as in Transformers: chat_template.jinja, then chat_template.json, then
@@ -194,20 +220,25 @@ Status ReadTemplates(const std::string& folder, const Json& tokenizer_config, Te
   };
   std::vector<Candidate> found;
   HONE_TRY(ReadAdditionalTemplates(folder, text));
-  if (const std::string path = Join(folder, "chat_template.jinja"); FileExists(path)) {
+  if (const std::string path = JoinPath(folder, "chat_template.jinja"); FileExists(path)) {
     HONE_ASSIGN(std::string body, ReadTemplateFile(path));
     found.push_back({"chat_template.jinja", std::move(body)});
   }
-  const std::string json_path = Join(folder, "chat_template.json");
+  const std::string json_path = JoinPath(folder, "chat_template.json");
   HONE_ASSIGN(const Json json, ReadObjectOr(json_path));
   std::string body;
   HONE_TRY(ReadTemplateKey(json_path, json, body, text));
   if (!body.empty()) found.push_back({"chat_template.json", body});
   body.clear();
-  HONE_TRY(ReadTemplateKey(Join(folder, "tokenizer_config.json"), tokenizer_config, body, text));
+  HONE_TRY(
+      ReadTemplateKey(JoinPath(folder, "tokenizer_config.json"), tokenizer_config, body, text));
   if (!body.empty()) found.push_back({"tokenizer_config.json", body});
-  if (found.empty()) return Status();
+  if (found.empty()) {
+    if (!text.named_templates.empty()) text.warnings.push_back(NoDefaultTemplate(folder, text));
+    return Status();
+  }
   text.chat_template = found.front().body;
+  text.chat_template_name = JoinPath(folder, found.front().file);
   for (const Candidate& other : found) {
     if (other.body != text.chat_template) {
       text.warnings.push_back(StrCat(folder, ": the chat templates of ", found.front().file,
@@ -220,9 +251,9 @@ Status ReadTemplates(const std::string& folder, const Json& tokenizer_config, Te
 
 // Why a folder without tokenizer.json cannot be used as it is.
 Status NoTokenizer(const std::string& folder) {
-  std::string message = StrCat(Join(folder, "tokenizer.json"), ": not found");
+  std::string message = StrCat(JoinPath(folder, "tokenizer.json"), ": not found");
   for (const char* other : {"tokenizer.model", "vocab.json", "vocab.txt", "tekken.json"}) {
-    if (FileExists(Join(folder, other))) {
+    if (FileExists(JoinPath(folder, other))) {
       message += StrCat("; ", other,
                         " is here: save the fast tokenizer with Transformers "
                         "(AutoTokenizer.from_pretrained(...).save_pretrained(...)) to get it");
@@ -237,19 +268,19 @@ Status NoTokenizer(const std::string& folder) {
 Result<HfFolder> ReadHfFolder(const std::string& folder) {
   HfFolder out;
   out.path = folder;
-  const std::string config_path = Join(folder, "config.json");
+  const std::string config_path = JoinPath(folder, "config.json");
   if (!FileExists(config_path)) {
     return Status(
         Code::kNotFound,
         StrCat(config_path, ": not found",
-               FileExists(Join(folder, "adapter_config.json"))
+               FileExists(JoinPath(folder, "adapter_config.json"))
                    ? "; this looks like a LoRA adapter: merge it into its base model first"
                    : "; a checkpoint folder needs it"));
   }
   HONE_ASSIGN(const std::string config_text, ReadText(config_path));
   HONE_ASSIGN(out.config, ParseObject(config_path, config_text));
 
-  const std::string tokenizer_path = Join(folder, "tokenizer.json");
+  const std::string tokenizer_path = JoinPath(folder, "tokenizer.json");
   if (!FileExists(tokenizer_path)) return NoTokenizer(folder);
   HONE_ASSIGN(out.text.tokenizer_json, ReadText(tokenizer_path));
   HONE_ASSIGN(const Json tokenizer, ParseObject(tokenizer_path, out.text.tokenizer_json));
@@ -257,7 +288,7 @@ Result<HfFolder> ReadHfFolder(const std::string& folder) {
     return std::move(size).status().Context(tokenizer_path);
   }
 
-  const std::string tokenizer_config_path = Join(folder, "tokenizer_config.json");
+  const std::string tokenizer_config_path = JoinPath(folder, "tokenizer_config.json");
   HONE_ASSIGN(const Json tokenizer_config, ReadObjectOr(tokenizer_config_path));
   HONE_TRY(ReadToken(tokenizer_config_path, tokenizer_config, "bos_token", out.text.bos_token));
   HONE_TRY(ReadToken(tokenizer_config_path, tokenizer_config, "eos_token", out.text.eos_token));
@@ -271,7 +302,7 @@ Result<HfFolder> ReadHfFolder(const std::string& folder) {
   }
   HONE_TRY(ReadTemplates(folder, tokenizer_config, out.text));
 
-  const std::string generation_path = Join(folder, "generation_config.json");
+  const std::string generation_path = JoinPath(folder, "generation_config.json");
   HONE_ASSIGN(const Json generation, ReadObjectOr(generation_path));
   if (const Json* eos = out.config.Find("eos_token_id"); eos != nullptr) {
     HONE_TRY(AddEos(config_path, *eos, out.text));

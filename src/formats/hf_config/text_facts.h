@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 // What a source says about text: tokenizer, chat template, special tokens, sampling. The same
-// struct comes from a Hugging Face folder (hf_config) and from a GGUF file (gguf_text.h).
+// struct comes from a Hugging Face folder (hf_config) and from a GGUF file (gguf.h).
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ struct TextFacts {
   // The template of the source, byte for byte; empty if there is none. chat_template.jinja wins
   // over tokenizer_config.json; of a list, the one named "default".
   std::string chat_template;
+  std::string chat_template_name;  // for messages: the file, or the key of a GGUF file
   std::vector<std::pair<std::string, std::string>> named_templates;  // the other entries of a list
   // Text of the special tokens; empty if the source has none.
   std::string bos_token, eos_token, pad_token, unk_token;

@@ -9,7 +9,9 @@
 #include <cctype>
 #include <charconv>
 #include <cstring>
+#include <map>
 
+#include "formats/foreign_file.h"
 #include "formats/litertlm/header_value.h"
 #include "litertlm_header_generated.h"
 
@@ -25,26 +27,16 @@ constexpr flatbuffers::uoffset_t kMaxTables = 100'000;
 
 Status Damaged(std::string text) { return Status(Code::kDataLoss, std::move(text)); }
 
-bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+std::string LowerCase(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
 }
 
 // What a file without the magic is, in words.
 std::string DescribeStranger(ByteSpan bytes) {
-  const std::string_view text = AsText(bytes.first(std::min<std::size_t>(bytes.size(), 512)));
+  const std::string_view text = AsText(bytes);
   if (text.empty()) return "the file is empty";
-  if (text.starts_with("version https://git-lfs")) {
-    return "this is a Git LFS pointer, not the file itself; fetch it with 'git lfs pull'";
-  }
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const std::string_view body = first == std::string_view::npos ? "" : text.substr(first);
-  if (EqualsIgnoringCase(body.substr(0, 14), "<!doctype html") ||
-      EqualsIgnoringCase(body.substr(0, 5), "<html")) {
-    return "this is a web page, not a bundle; download the file itself";
-  }
-  if (text.starts_with("GGUF")) return "this is a GGUF file, not a bundle";
   if (text.size() >= 8 && text.substr(4, 4) == "TFL3") {
     return "this is a bare TFLite model, not a bundle";
   }
@@ -53,6 +45,9 @@ std::string DescribeStranger(ByteSpan bytes) {
   }
   if (kMagic.starts_with(text)) {
     return StrCat("the file is cut off: it has ", bytes.size(), " bytes");
+  }
+  if (const std::string what = DescribeForeignFile(bytes); !what.empty()) {
+    return StrCat("not a .litertlm bundle: ", what);
   }
   std::string found;
   for (const char c : text.substr(0, kMagic.size()))
@@ -153,6 +148,7 @@ Status CheckUnfolded(const fb::LiteRTLMMetaData& root, std::uint64_t limit) {
 Status CheckSections(const Header& header, std::uint64_t header_end, std::uint64_t file_size,
                      std::vector<std::string>* warnings) {
   std::uint64_t previous_end = header_end;
+  std::map<std::pair<SectionType, std::string>, std::size_t> first;  // of each type and model type
   for (std::size_t i = 0; i < header.sections.size(); ++i) {
     const Section& section = header.sections[i];
     const std::string text = SectionText(i, section.type);
@@ -176,14 +172,12 @@ Status CheckSections(const Header& header, std::uint64_t header_end, std::uint64
     if (SectionTypeName(section.type).starts_with("section type")) {
       Warn(warnings, StrCat(text, ": unknown, it is skipped"));
     }
-    for (std::size_t k = 0; k < i; ++k) {
-      const Section& other = header.sections[k];
-      if (other.type != section.type || section.type == SectionType::kGenericBinaryData ||
-          !EqualsIgnoringCase(other.Item("model_type"), section.Item("model_type"))) {
-        continue;
-      }
-      Warn(warnings, StrCat(text, ": there is one already, section ", k, "; the first is used"));
-      break;
+    if (section.type == SectionType::kGenericBinaryData) continue;
+    const auto [same, is_new] =
+        first.try_emplace({section.type, LowerCase(section.Item("model_type"))}, i);
+    if (!is_new) {
+      Warn(warnings,
+           StrCat(text, ": there is one already, section ", same->second, "; the first is used"));
     }
   }
   return {};
@@ -324,7 +318,7 @@ const Section* Bundle::Find(SectionType type, std::string_view model_type) const
     if (section.type != type) continue;
     std::string_view found = section.Item("model_type");
     if (found.empty() && type == SectionType::kTfliteModel) found = "tf_lite_prefill_decode";
-    if (model_type.empty() || EqualsIgnoringCase(found, model_type)) return &section;
+    if (model_type.empty() || LowerCase(found) == LowerCase(model_type)) return &section;
   }
   return nullptr;
 }

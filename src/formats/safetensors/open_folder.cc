@@ -18,10 +18,6 @@ namespace fs = std::filesystem;
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-std::string Join(const std::string& folder, std::string_view name) {
-  return StrCat(folder, folder.ends_with('/') ? "" : "/", name);
-}
-
 // Says what kind of weights the folder has instead.
 Status NothingToRead(const std::string& folder) {
   std::error_code error;
@@ -154,14 +150,14 @@ Status Reconcile(const std::string& index_path, const WeightMap& index,
 }
 
 Status OpenShards(const std::string& folder, SafetensorsCheckpoint& checkpoint) {
-  const std::string index_path = Join(folder, kIndex);
+  const std::string index_path = JoinPath(folder, kIndex);
   HONE_ASSIGN(const WeightMap index, ReadIndex(index_path));
   std::vector<std::string> shards;
   for (const auto& [tensor, shard] : index) shards.push_back(shard);
   std::sort(shards.begin(), shards.end());
   shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
   for (const std::string& shard : shards) {
-    const std::string path = Join(folder, shard);
+    const std::string path = JoinPath(folder, shard);
     if (!FileExists(path)) {
       return Status(Code::kNotFound, StrCat(path, ": ", kIndex,
                                             " names this shard, but it is not here; download it"));
@@ -183,8 +179,8 @@ const SafetensorsTensor* SafetensorsCheckpoint::Find(std::string_view name) cons
 
 Result<SafetensorsCheckpoint> OpenSafetensors(const std::string& folder) {
   SafetensorsCheckpoint checkpoint;
-  const std::string single = Join(folder, kSingle);
-  const bool has_index = FileExists(Join(folder, kIndex));
+  const std::string single = JoinPath(folder, kSingle);
+  const bool has_index = FileExists(JoinPath(folder, kIndex));
   if (FileExists(single)) {
     HONE_TRY(AddFile(single, checkpoint));
     if (has_index) {

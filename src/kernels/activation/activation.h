@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// silu(gate) * up and x += y. No fused operations: bit-equal on every target.
+// silu(gate) * up and x += y. Bit-equal on every target.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ using attention::kSegmentPositions;
 using attention::Partial;
 using attention::Unit;
 
-// Queries that share one load of a value row.
+// Queries that share one load of keys or values.
 constexpr int kSharedQueries = 4;
 
 // rows [count, dim] of one head of a page of values as float32 rows of padded length; points into
@@ -46,38 +46,35 @@ const float* LoadPage(const Unit& unit, const void* page, std::int64_t count, fl
   return buffer;
 }
 
+HONE_INLINE Vec16 LoadFloats(const float* p) { return Vec16::Load(p); }
+HONE_INLINE Vec16 LoadFloats(const std::uint16_t* p) { return Vec16::LoadF16(p); }
+HONE_INLINE float ToFloat(float x) { return x; }
+HONE_INLINE float ToFloat(std::uint16_t x) { return Fp16ToFloat(x); }
+
+// 16 rows of dim values, turned: out[j * kPagePositions + r].
+template <typename T>
+HONE_INLINE void TurnRows(const T* rows, std::int64_t dim, float* out) {
+  std::int64_t j = 0;
+  for (; j + 16 <= dim; j += 16) {
+    Vec16 block[16];
+    for (int r = 0; r < 16; ++r) block[r] = LoadFloats(rows + r * dim + j);
+    Vec16::Transpose(block, out + j * kPagePositions, kPagePositions);
+  }
+  for (; j < dim; ++j) {
+    for (int r = 0; r < 16; ++r) out[j * kPagePositions + r] = ToFloat(rows[r * dim + j]);
+  }
+}
+
 // The first count rows of one head of a page of keys, turned: out[j * kPagePositions + p]. Behind
 // count, up to a multiple of 16, positions hold anything.
 void TurnPage(const Unit& unit, const void* page, std::int64_t count, float* out) {
   const std::int64_t dim = unit.call->head_dim;
   const std::int64_t offset = unit.kv_head * kPagePositions * dim;
-  const bool is_float = unit.call->kv_type == KvType::kF32;
-  const float* floats = static_cast<const float*>(page) + (is_float ? offset : 0);
-  const std::uint16_t* halves = static_cast<const std::uint16_t*>(page) + (is_float ? 0 : offset);
-  float rest[16 * kPagePositions];
   for (std::int64_t p = 0; p < count; p += 16) {
-    for (std::int64_t j = 0; j < dim; j += 16) {
-      Vec16 rows[16];
-      for (std::int64_t r = 0; r < 16; ++r) {
-        const std::int64_t at = (p + r) * dim + j;
-        if (j + 16 <= dim) {
-          rows[r] = is_float ? Vec16::Load(floats + at) : Vec16::LoadF16(halves + at);
-          continue;
-        }
-        float part[16] = {};
-        for (std::int64_t i = 0; i < dim - j; ++i) {
-          part[i] = is_float ? floats[at + i] : Fp16ToFloat(halves[at + i]);
-        }
-        rows[r] = Vec16::Load(part);
-      }
-      if (j + 16 <= dim) {
-        Vec16::Transpose(rows, out + j * kPagePositions + p, kPagePositions);
-      } else {
-        Vec16::Transpose(rows, rest + p, kPagePositions);
-        for (std::int64_t i = 0; i < dim - j; ++i) {
-          Vec16::Load(rest + i * kPagePositions + p).Store(out + (j + i) * kPagePositions + p);
-        }
-      }
+    if (unit.call->kv_type == KvType::kF32) {
+      TurnRows(static_cast<const float*>(page) + offset + p * dim, dim, out + p);
+    } else {
+      TurnRows(static_cast<const std::uint16_t*>(page) + offset + p * dim, dim, out + p);
     }
   }
 }
@@ -130,7 +127,7 @@ void SoftmaxSegment(float* scores, std::int64_t count, float* max, float* sum) {
   const Vec16 shift = Vec16::Set1(*max);
   Vec16 total[2] = {Vec16::Set1(0), Vec16::Set1(0)};
   for (std::int64_t p = 0; p < count; p += 16) {
-    const Vec16 e = Exp(Vec16::Sub(Vec16::Load(scores + p), shift));
+    const Vec16 e = FastExp(Vec16::Sub(Vec16::Load(scores + p), shift));
     e.Store(scores + p);
     total[p / 16 % 2] = Vec16::Add(total[p / 16 % 2], e);
   }
@@ -181,6 +178,17 @@ HONE_INLINE std::int64_t Seen(const Unit& unit, std::int64_t query, std::int64_t
   return std::min<std::int64_t>(limit, unit.position(query) + 1 - begin);
 }
 
+// How many queries from t on, at most four, see the same positions of the page at `at`.
+HONE_INLINE std::int64_t SharedQueries(const Unit& unit, std::int64_t t, std::int64_t at,
+                                       std::int64_t seen) {
+  std::int64_t count = 1;
+  while (count < kSharedQueries && t + count < unit.queries() &&
+         Seen(unit, t + count, at, kPagePositions) == seen) {
+    ++count;
+  }
+  return count;
+}
+
 void ScoreSegment(const Unit& unit, std::int64_t begin, const float* q, float* tile,
                   float* scores) {
   const std::int64_t padded = unit.padded_dim(), dim = unit.call->head_dim;
@@ -191,14 +199,22 @@ void ScoreSegment(const Unit& unit, std::int64_t begin, const float* q, float* t
     for (std::int64_t t = 0; t < unit.queries();) {
       const std::int64_t seen = Seen(unit, t, at, kPagePositions);
       float* out = scores + t * kSegmentPositions + (at - begin);
-      const bool shared = t + kSharedQueries <= unit.queries() &&
-                          Seen(unit, t + kSharedQueries - 1, at, kPagePositions) == seen;
-      if (shared) {
-        ScorePage<kSharedQueries>(q + t * padded, tile, seen, dim, padded, out);
-        t += kSharedQueries;
-      } else {
-        ScorePage<1>(q + t * padded, tile, seen, dim, padded, out);
-        ++t;
+      switch (SharedQueries(unit, t, at, seen)) {
+        case 4:
+          ScorePage<4>(q + t * padded, tile, seen, dim, padded, out);
+          t += 4;
+          break;
+        case 3:
+          ScorePage<3>(q + t * padded, tile, seen, dim, padded, out);
+          t += 3;
+          break;
+        case 2:
+          ScorePage<2>(q + t * padded, tile, seen, dim, padded, out);
+          t += 2;
+          break;
+        default:
+          ScorePage<1>(q + t * padded, tile, seen, dim, padded, out);
+          ++t;
       }
     }
   }
@@ -213,14 +229,23 @@ void SumSegment(const Unit& unit, std::int64_t begin, float* tile, const float* 
     for (std::int64_t t = 0; t < unit.queries();) {
       const std::int64_t seen = Seen(unit, t, at, kPagePositions);
       const float* weights = scores + t * kSegmentPositions + (at - begin);
-      const bool shared = t + kSharedQueries <= unit.queries() &&
-                          Seen(unit, t + kSharedQueries - 1, at, kPagePositions) == seen;
-      if (shared) {
-        AddValues<kSharedQueries>(weights, values, seen, padded, v + t * padded);
-        t += kSharedQueries;
-      } else {
-        AddValues<1>(weights, values, seen, padded, v + t * padded);
-        ++t;
+      float* out = v + t * padded;
+      switch (SharedQueries(unit, t, at, seen)) {
+        case 4:
+          AddValues<4>(weights, values, seen, padded, out);
+          t += 4;
+          break;
+        case 3:
+          AddValues<3>(weights, values, seen, padded, out);
+          t += 3;
+          break;
+        case 2:
+          AddValues<2>(weights, values, seen, padded, out);
+          t += 2;
+          break;
+        default:
+          AddValues<1>(weights, values, seen, padded, out);
+          ++t;
       }
     }
   }
@@ -265,8 +290,8 @@ void MergeSegment(const Unit& unit, std::int64_t segment, const Partial& part,
     }
     if (unit.position(t) < segment * kSegmentPositions) continue;
     const float max = total.max[t] > part.max[t] ? total.max[t] : part.max[t];
-    const Vec16 old_factor = Exp(Vec16::Set1(total.max[t] - max));
-    const Vec16 new_factor = Exp(Vec16::Set1(part.max[t] - max));
+    const Vec16 old_factor = FastExp(Vec16::Set1(total.max[t] - max));
+    const Vec16 new_factor = FastExp(Vec16::Set1(part.max[t] - max));
     float factors[2][16];
     old_factor.Store(factors[0]);
     new_factor.Store(factors[1]);

@@ -3,9 +3,11 @@
 // The pieces of attention that are compiled once an instruction set.
 //
 // Positions are cut into segments of kSegmentPositions. For each query and segment: scores are
-// dot(q * scale, k) in 16 lanes (lane i mod 16, rising, then halves added), then the segment's
-// maximum, exp of the difference, their sum in 16 lanes, and the sum of p v in rising position.
-// Segments are merged in rising order. Nothing depends on other queries, calls or threads.
+// dot(q * scale, k), the products added in rising order, then the segment's maximum, exp of the
+// difference, their sum in 32 lanes (position mod 32), p = exp / sum, and the sum of p v in rising
+// position. This is XNNPACK's order for a context of a multiple of 64 positions, so within the
+// first segment a result agrees with its (docs/perf/parity.md). Segments are merged in rising
+// order. Nothing depends on other queries, calls or threads.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +20,11 @@ namespace hone::kernels::attention {
 
 inline constexpr std::int64_t kSegmentPositions = 8 * kPagePositions;
 
-// Softmax-weighted sums of some queries over some positions, not yet divided.
+// Softmax-weighted means of some queries over some positions.
 struct Partial {
   float* max = nullptr;  // [queries] largest score
   float* sum = nullptr;  // [queries] sum of exp(score - max)
-  float* v = nullptr;    // [queries, padded head_dim] sum of exp(score - max) * v
+  float* v = nullptr;    // [queries, padded head_dim] sum of exp(score - max) * v / sum
 };
 
 // Rows [first_row, first_row + num_rows) of the call times the heads that share kv_head; query
@@ -54,7 +56,7 @@ struct Kernel {
   // Adds a segment's partial to the total of the segments before it. For segment 0 it copies.
   void (*merge)(const Unit& unit, std::int64_t segment, const Partial& part,
                 const Partial& total) noexcept;
-  // call->out = total.v / total.sum.
+  // call->out = total.v.
   void (*finish)(const Unit& unit, const Partial& total) noexcept;
   void (*store_f16)(const float* x, std::int64_t n, std::uint16_t* out) noexcept;
   double tolerance;  // |out - twin| <= tolerance * max |v|

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// y = x / sqrt(mean(x^2) + epsilon) * weight for a row. Squares are summed in 16 lanes (lane i mod
-// 16, rising), then halves are added; bit-equal on every target.
+// y = x / sqrt(mean(x^2) + epsilon) * weight for a row. Squares are summed with fused operations in
+// 64 lanes (lane i mod 64, rising; what is left behind the last 64 in the lanes it comes to), then
+// halves are added: the same bits on every target. The inverse square root is that of XNNPACK on
+// AVX-512 (an estimate and a Newton step) and 1 / sqrt elsewhere: the two differ by an ulp or two.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sixteen floats, for any machine: four vectors of the compiler's own type. Include in one file a
 // target; everything has internal linkage. Min and Max return b when a value is NaN. MulAdd may
-// fuse; all other operations give the same bits on every target.
+// fuse and InverseSqrt may estimate; all other operations give the same bits on every target.
 #pragma once
 
 #include <bit>
