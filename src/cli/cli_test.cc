@@ -20,7 +20,8 @@ TEST(ProgressLine, ShowsPercentAndTimeLeft) {
   EXPECT_EQ(ProgressLine("Converting", 25, 100, 10.0, "layer 3 gate", 80),
             "Converting 25% 30 s left (layer 3 gate)");
   EXPECT_EQ(ProgressLine("Converting", 1, 100, 10.0, "", 80), "Converting 1% 16 min 30 s left");
-  EXPECT_EQ(ProgressLine("Converting", 1, 10000, 10.0, "", 80), "Converting 0% 27 h 46 min left");
+  EXPECT_EQ(ProgressLine("Converting", 1, 100, 1000.0, "", 80), "Converting 1% 27 h 30 min left");
+  EXPECT_EQ(ProgressLine("Converting", 1, 10000, 10.0, "", 80), "Converting 0%");
 }
 
 TEST(ProgressLine, StaysInItsWidthAndInItsTotal) {
@@ -72,6 +73,20 @@ TEST(ParseNumberList, NamesTheWordThatIsNoNumberInTheRange) {
   }
   EXPECT_EQ(ParseNumberList("--ids", "1,x", 0, 100).message(),
             "--ids: found \"x\", expected whole numbers from 0 to 100, separated by commas");
+}
+
+TEST(WholeNumber, RefusesWhatDoesNotFitIn64Bits) {
+  EXPECT_EQ(WholeNumber("-9223372036854775808"), "");
+  EXPECT_NE(WholeNumber("9223372036854775808"), "");
+  EXPECT_NE(WholeNumber("1.5"), "");
+  EXPECT_NE(WholeNumber(""), "");
+}
+
+TEST(CheckUtf8, NamesTheArgument) {
+  EXPECT_TRUE(CheckUtf8("--prompt", "caf\xc3\xa9").ok());
+  const Status bad = CheckUtf8("--prompt", "a\xff");
+  EXPECT_EQ(bad.code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad.message(), "--prompt: the text is not UTF-8");
 }
 
 TEST(CheckOutputPath, RefusesWhatCannotBeAFile) {

@@ -278,6 +278,17 @@ TEST_F(TiedHead, TiedAndAnEqualHeadIsDropped) {
   EXPECT_TRUE(got->warnings.empty());
 }
 
+TEST_F(EditedConfig, AMissingTensorUnderAnotherPrefixIsPointedAt) {
+  Start("families/llama-bias/hf");
+  std::string file = ReadText(folder_->File("model.safetensors"));
+  const std::string name = "model.embed_tokens.weight";
+  const std::size_t at = file.find(name);
+  ASSERT_NE(at, std::string::npos);
+  file.replace(at, name.size(), "mod_l.embed_tokens.weight");
+  folder_->Write("model.safetensors", file);
+  ExpectRefused("there is mod_l.embed_tokens.weight");
+}
+
 // A weight of ones with one value replaced by these bits.
 template <typename Bits>
 Code CodeWith(codec::Coding coding, Bits one, Bits bits, std::size_t at, std::string* message) {

@@ -175,8 +175,21 @@ Status ApplyRopeFactors(const GgufFile& file, RopeTable* rope) {
   return Status();
 }
 
+// A model in several files: each has all the metadata and some of the tensors.
+Status RefuseSplit(const GgufFile& file) {
+  constexpr const char* kCount = "split.count";
+  if (file.Find(kCount) == nullptr) return Status();
+  HONE_ASSIGN(const std::int64_t count, file.GetInt(kCount));
+  if (count <= 1) return Status();
+  return Status(Code::kUnsupported,
+                StrCat("key ", kCount, " is ", count,
+                       ": this is one part of a split model; join the parts first (llama.cpp's "
+                       "llama-gguf-split --merge)"));
+}
+
 Result<DecoderSpec> ReadSpec(const GgufFile& file, const Keys& keys) {
   DecoderSpec spec;
+  HONE_TRY(RefuseSplit(file));
   HONE_TRY(keys.RefuseOthers());
   HONE_ASSIGN(spec.num_layers, keys.Dimension("block_count"));
   HONE_ASSIGN(spec.hidden, keys.Dimension("embedding_length"));

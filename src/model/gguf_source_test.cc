@@ -232,6 +232,12 @@ TEST_F(Gguf, NamesMissingTensors) {
   ExpectRefused("blk.0.attn_norm.weight is missing");
 }
 
+TEST_F(Gguf, RefusesPartsOfASplitModel) {
+  Load("llama3-rope");
+  writer_.header.U32("split.count", 3);
+  ExpectRefused("split.count is 3");
+}
+
 TEST_F(Gguf, NamesOtherArchitectures) {
   writer_.header.String("general.architecture", "gemma3");
   ExpectRefused("gemma3");

@@ -91,10 +91,10 @@ Status LiftDecoder(const Model& decoder, const LiftSource& embedder, DecoderMode
   return Status();
 }
 
-// "model.litertlm: section 4 (tf_lite_prefill_decode)".
+// "section 4 (tf_lite_prefill_decode)".
 std::string Label(const Bundle& bundle, const Section& section, std::string_view model_type) {
   const auto index = &section - bundle.header().sections.data();
-  return StrCat(bundle.path(), ": section ", index, " (", model_type, ")");
+  return StrCat("section ", index, " (", model_type, ")");
 }
 
 }  // namespace

@@ -114,7 +114,10 @@ Json MakeContext(const TextSetup& text, const Json& messages, const RenderOption
 
 Result<std::string> RenderChat(const TextSetup& text, const Json& messages,
                                const RenderOptions& options) {
-  if (!text.chat_template) {
+  const bool with_tools = options.tools.IsArray() && !options.tools.AsArray().empty();
+  const auto& chat_template =
+      with_tools && text.tool_template ? text.tool_template : text.chat_template;
+  if (!chat_template) {
     return Status(Code::kUnsupported,
                   text.template_error.empty()
                       ? std::string("the model has no chat template; give the whole prompt as raw "
@@ -127,8 +130,7 @@ Result<std::string> RenderChat(const TextSetup& text, const Json& messages,
   }
   HONE_ASSIGN(Json prepared, PrepareMessages(messages));
   const auto render = [&] {
-    return text.chat_template->Render(MakeContext(text, prepared, options).Dump(),
-                                      options.local_now);
+    return chat_template->Render(MakeContext(text, prepared, options).Dump(), options.local_now);
   };
   auto rendered = render();
   // A template that cannot take a list of parts fails on it, or prints the list as it is.

@@ -76,6 +76,22 @@ TEST(Chat, JoinsTextPartsOnlyWhereTheTemplateCannotTakeThem) {
   EXPECT_EQ(Render(WithTemplate("{{ messages[0].content }}"), kParts), "ab");
 }
 
+TEST(Chat, TakesTheToolTemplateWhenToolsAreGiven) {
+  TextSetup text = WithTemplate("plain");
+  text.tool_template = WithTemplate("tools: {{ tools | length }}").chat_template;
+  RenderOptions options;
+  EXPECT_EQ(Render(text, "[]", options), "plain");
+  options.tools = Json(Json::Array{});
+  EXPECT_EQ(Render(text, "[]", options), "plain");
+  options.tools = Json(Json::Array{Json(Json::Object{})});
+  EXPECT_EQ(Render(text, "[]", options), "tools: 1");
+}
+
+TEST(Chat, NamesTheTemplateOnce) {
+  const std::string error = Render(WithTemplate("{{ missing + 'y' }}"), "[]");
+  EXPECT_TRUE(error.starts_with("ERROR chat template, line 1: ")) << error;
+}
+
 TEST(Chat, SaysWhyItCannotRender) {
   EXPECT_NE(Render({}, "[]").find("no chat template"), std::string::npos);
   TextSetup broken;

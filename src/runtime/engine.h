@@ -39,6 +39,8 @@ struct TextSetup {
   std::string tokenizer_error;  // why tokenizer is absent
   std::string template_source;
   std::optional<bridge::ChatTemplate> chat_template;
+  // The template of a list that is named "tool_use": used instead when tools are given.
+  std::optional<bridge::ChatTemplate> tool_template;
   std::string template_error;  // why chat_template is absent although a source exists
   std::string bos_text, eos_text, pad_text, unk_text;
   // The BOS id that a bundle's start_token names; the runtime prepends it to a rendered prompt that

@@ -113,6 +113,15 @@ Result<TextSetup> MakeCheckpointText(const formats::TextFacts& facts,
     HONE_TRY(SetTokenizer(facts.tokenizer_json, text));
   }
   SetTemplate(facts.chat_template, text);
+  for (const auto& [name, source] : facts.named_templates) {
+    if (name != "tool_use") continue;
+    auto compiled = bridge::ChatTemplate::Compile(source);
+    if (compiled.ok()) {
+      text.tool_template = *std::move(compiled);
+    } else {
+      warnings.push_back(StrCat("the chat template named \"tool_use\": ", compiled.message()));
+    }
+  }
   text.bos_text = facts.bos_token;
   text.eos_text = facts.eos_token;
   text.pad_text = facts.pad_token;

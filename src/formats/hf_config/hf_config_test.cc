@@ -153,6 +153,34 @@ TEST(HfConfig, EndIdsThatCannotBeIdsAreRefusedOrSaid) {
   }
 }
 
+TEST(HfConfig, EndIdsWrittenAsTextAreIdsAndSaid) {
+  const Folder folder;
+  folder.Write("config.json", "{\"eos_token_id\":[\"106\",\"</s>\"]}");
+  const TextFacts text = folder.Read();
+  EXPECT_EQ(text.eos_ids, std::vector<std::int64_t>{106});
+  EXPECT_EQ(text.eos_strings, std::vector<std::string>{"</s>"});
+  ASSERT_EQ(text.warnings.size(), 1U);
+  EXPECT_HAS(text.warnings[0], "106");
+}
+
+TEST(HfConfig, ATemplateFileThatIsAPointerOrAPageIsRefused) {
+  const Folder folder;
+  folder.Write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_HAS(folder.ErrorOf(Code::kDataLoss), "chat_template.jinja: this is a Git LFS pointer");
+  folder.Write("chat_template.jinja", "<!doctype html><p>Sign in</p>");
+  EXPECT_HAS(folder.ErrorOf(Code::kDataLoss), "chat_template.jinja: this is a web page");
+}
+
+TEST(HfConfig, NamedTemplatesWithoutADefaultAreSaid) {
+  const Folder folder;
+  folder.Write("tokenizer_config.json",
+               R"({"chat_template":[{"name":"tool_use","template":"T"}]})");
+  const TextFacts text = folder.Read();
+  EXPECT_EQ(text.chat_template, "");
+  ASSERT_EQ(text.warnings.size(), 1U);
+  EXPECT_HAS(text.warnings[0], "tool_use");
+}
+
 TEST(HfConfig, SamplingFactsComeFromTheGenerationConfig) {
   const Folder folder;
   folder.Write("generation_config.json",
@@ -276,6 +304,17 @@ TEST(CheckTokenizerJson, RefusesOtherModelsByName) {
   EXPECT_HAS(TokenizerError("[]"), "an array");
   EXPECT_HAS(TokenizerError(R"({"model":{"vocab":{}}})"), "type");
   EXPECT_HAS(TokenizerError(R"({"model":{"type":3}})"), "type");
+}
+
+TEST(CheckTokenizerJson, RefusesUnknownPartsByName) {
+  const auto with = [](std::string_view part) {
+    return StrCat(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},)", part, "}");
+  };
+  EXPECT_HAS(TokenizerError(with(R"("pre_tokenizer":{"type":"Foo"})"), Code::kUnsupported), "Foo");
+  const std::string nested =
+      with(R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Bar"}]})");
+  EXPECT_HAS(TokenizerError(nested, Code::kUnsupported), "Bar");
+  EXPECT_EQ(TokenizerSize(with(R"("decoder":{"type":"ByteLevel"},"pre_tokenizer":null)")), 1);
 }
 
 TEST(CheckTokenizerJson, RefusesMergesOfUnknownPiecesByRank) {
