@@ -57,6 +57,9 @@ inline Status ToStatus(int status, const Buffer& message) {
     case HB_LIMIT:
       code = Code::kUnsupported;
       break;
+    case HB_NO_RESOURCE:
+      code = Code::kOutOfMemory;
+      break;
     case HB_PANIC:  // a library met bytes that it did not expect
       code = Code::kDataLoss;
       break;

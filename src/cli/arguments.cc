@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "formats/foreign_file.h"
@@ -29,6 +30,22 @@ Status CheckOutputPath(const std::string& path) {
     return Status(Code::kNotFound, StrCat(folder.string(), ": no such folder"));
   }
   return {};
+}
+
+Status CheckReplaces(const std::string& out, const std::string& source, std::string_view magic,
+                     std::string_view kind) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(out, ignored)) return {};
+  if (std::filesystem::equivalent(out, source, ignored)) {
+    return Status(Code::kInvalidArgument, StrCat(out, ": would overwrite its own source"));
+  }
+  std::ifstream in(out, std::ios::binary);
+  std::string start(magic.size(), '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(in.gcount()));
+  if (start.empty() || start == magic) return {};
+  return Status(Code::kInvalidArgument,
+                StrCat(out, ": is no ", kind, ", so it is not replaced; give another name"));
 }
 
 Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,

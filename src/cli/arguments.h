@@ -16,6 +16,11 @@ namespace hone::cli {
 // a folder that does not exist.
 Status CheckOutputPath(const std::string& path);
 
+// Refuses to replace the source, or a file that does not begin with magic: a wrong name must not
+// cost another file. An empty file may be replaced, since it holds nothing to lose.
+Status CheckReplaces(const std::string& out, const std::string& source, std::string_view magic,
+                     std::string_view kind);
+
 // "1,35, 87": at least one number, each in [low, high], spaces around them allowed.
 Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,
                                                   std::int64_t low, std::int64_t high);

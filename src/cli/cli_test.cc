@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,21 @@ TEST(ParseNumberList, NamesTheWordThatIsNoNumberInTheRange) {
   }
   EXPECT_EQ(ParseNumberList("--ids", "1,x", 0, 100).message(),
             "--ids: found \"x\", expected whole numbers from 0 to 100, separated by commas");
+}
+
+TEST(CheckReplaces, KeepsOtherFilesAndTheSource) {
+  const std::string path = testing::TempDir() + "hone_cli_test_replaces.npy";
+  const auto write = [&](std::string_view text) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+  };
+  write("");
+  EXPECT_TRUE(CheckReplaces(path, "model", "MAGIC", ".npy file").ok());
+  write("MAGIC and more");
+  EXPECT_TRUE(CheckReplaces(path, "model", "MAGIC", ".npy file").ok());
+  EXPECT_FALSE(CheckReplaces(path, path, "MAGIC", ".npy file").ok());
+  write("MAG");
+  EXPECT_EQ(CheckReplaces(path, "model", "MAGIC", ".npy file").code(), Code::kInvalidArgument);
+  EXPECT_TRUE(CheckReplaces(path + ".absent", "model", "MAGIC", ".npy file").ok());
 }
 
 TEST(WholeNumber, RefusesWhatDoesNotFitIn64Bits) {

@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // hone convert: a checkpoint becomes a bundle.
 #include <CLI/CLI.hpp>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -35,30 +33,13 @@ struct ConvertOptions {
   int threads = 0;
 };
 
-// An empty file counts, since it holds nothing to lose.
-bool IsBundle(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::array<char, 8> start{};
-  in.read(start.data(), start.size());
-  const std::string_view text(start.data(), static_cast<std::size_t>(in.gcount()));
-  return text.empty() || text == "LITERTLM";
-}
-
 // Refuses before the work what would fail after it.
 Status CheckOutput(const ConvertOptions& options) {
   namespace fs = std::filesystem;
   HONE_TRY(CheckOutputPath(options.out));
   std::error_code ignored;
   const fs::path out(options.out);
-  if (fs::equivalent(out, options.source, ignored)) {
-    return Status(Code::kInvalidArgument, StrCat(options.out, ": would overwrite its own source"));
-  }
-  // Only bundles are replaced: a wrong name must not cost a file of the checkpoint.
-  if (fs::exists(out, ignored) && !IsBundle(options.out)) {
-    return Status(Code::kInvalidArgument, StrCat(options.out,
-                                                 ": is no .litertlm bundle, so it is not replaced; "
-                                                 "give another name"));
-  }
+  HONE_TRY(CheckReplaces(options.out, options.source, "LITERTLM", ".litertlm bundle"));
   if (fs::exists(out, ignored) && !options.force) {
     return Status(Code::kInvalidArgument,
                   StrCat(options.out, ": exists already; pass --force to replace it"));

@@ -56,6 +56,7 @@ Result<Logits> RunKernels(const LogitsArgs& args) {
 
 Status Run(LogitsArgs& args) {
   HONE_TRY(CheckOutputPath(args.out));
+  HONE_TRY(CheckReplaces(args.out, args.model, "\x93NUMPY", ".npy file"));
   HONE_ASSIGN(const std::vector<std::int64_t> ids,
               ParseNumberList("--ids", args.id_text, 0, std::numeric_limits<std::int32_t>::max()));
   args.ids.assign(ids.begin(), ids.end());

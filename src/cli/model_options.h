@@ -33,6 +33,17 @@ inline runtime::Think ThinkFromWord(const std::string& word) {
   return word == "off" ? runtime::Think::kOff : runtime::Think::kAuto;
 }
 
+// Says so if --think has nothing to switch.
+inline void NoteUnusedThink(const runtime::TextSetup& text, const std::string& word, bool raw) {
+  if (word == "auto") return;
+  if (raw) {
+    PrintNote("--raw uses no chat template, so --think changes nothing");
+  } else if (text.chat_template &&
+             text.template_source.find("enable_thinking") == std::string::npos) {
+    PrintNote("the chat template has no enable_thinking, so --think changes nothing");
+  }
+}
+
 // Seconds of the local wall clock, for templates that print the date.
 inline std::int64_t LocalNow() {
   const std::time_t now = std::time(nullptr);

@@ -55,6 +55,7 @@ Result<std::string> RenderModel(const RenderArgs& args) {
   HONE_ASSIGN(const Json messages, ReadJsonArray(args.messages, "messages"));
   runtime::RenderOptions options;
   options.think = ThinkFromWord(args.think);
+  NoteUnusedThink(setup, args.think, /*raw=*/false);
   options.add_generation_prompt = !args.no_generation_prompt;
   options.local_now = LocalNow();
   if (!args.tools.empty()) {

@@ -336,6 +336,7 @@ Status Run(const RunArgs& args) {
   CancelFlag();
   HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
+  NoteUnusedThink(engine->text(), args.think, args.raw);
   if (args.prompt) return AnswerOnce(args, *engine);
   HONE_ASSIGN(auto sequence, engine->NewSequence());
   return Chat(args, *engine, std::move(sequence)).Run();

@@ -224,10 +224,10 @@ Result<BundleText> BuildBundleText(const model::DecoderSpec& spec, const formats
     if (!result.ok()) return std::move(result).status().Context(text.chat_template_name);
     compiled = *std::move(result);
     HONE_TRY(AddTemplate(text, *compiled, template_compat, out));
-  }
-  for (const auto& [name, unused] : text.named_templates) {
-    out.warnings.push_back(StrCat("the chat template named ", Json(name).Dump(),
-                                  " is left out: a bundle holds one template"));
+    for (const auto& [name, unused] : text.named_templates) {
+      out.warnings.push_back(StrCat("the chat template named ", Json(name).Dump(),
+                                    " is left out: a bundle holds one template"));
+    }
   }
   const bridge::ChatTemplate* chat_template = compiled ? &*compiled : nullptr;
   HONE_TRY(AddStopTokens(spec, text, tokenizer, chat_template, out));

@@ -180,6 +180,12 @@ TEST(BundleText, NamesTheLineOfATemplateSyntaxError) {
   EXPECT_NE(built.message().find("line 3"), std::string_view::npos) << built.message();
 }
 
+TEST(BundleText, SaysThatNamedTemplatesAreLeftOut) {
+  formats::TextFacts text = FamilyText();
+  text.named_templates = {{"tool_use", "{{ tools }}"}};
+  EXPECT_TRUE(Mentions(Build(text).warnings, "\"tool_use\" is left out"));
+}
+
 TEST(BundleText, IsAGenericModelWithItsContext) {
   const BundleText built = Build(FamilyText());
   EXPECT_EQ(built.metadata.model_type, "generic_model");

@@ -122,8 +122,7 @@ Result<DecoderModel> LiftBundle(std::shared_ptr<const Bundle> bundle) {
     sources[i].model = &models[i];
   }
   if (sources[0].model == nullptr) {
-    return Status(Code::kUnsupported,
-                  StrCat(bundle->path(), ": there is no TFLite section ", kTypes[0]));
+    return Status(Code::kUnsupported, StrCat("there is no TFLite section ", kTypes[0]));
   }
   HONE_ASSIGN(DecoderModel out, LiftModels(sources[0], sources[1]));
   out.keep_alive.push_back(std::move(bundle));

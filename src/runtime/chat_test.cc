@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "runtime/text_setup.h"
 
 namespace hone::runtime {
 namespace {
@@ -143,6 +144,30 @@ TEST(Chat, PrependsTheStartTokenOnlyIfItIsMissing) {
   auto added = EncodePrompt(*text, "user");
   ASSERT_TRUE(added.ok());
   EXPECT_EQ(*added, *ids);
+}
+
+TEST(TextSetup, SaysOnceHowManyStopTokensNeedTheAbsentTokenizer) {
+  formats::litertlm::LlmMetadata metadata;
+  metadata.stop_tokens.resize(3);
+  metadata.stop_tokens[0].ids = {2};
+  metadata.stop_tokens[1].is_text = metadata.stop_tokens[2].is_text = true;
+  metadata.stop_tokens[1].text = "<a>";
+  metadata.stop_tokens[2].text = "<b>";
+  std::vector<std::string> warnings;
+  const auto text = MakeMetadataText(metadata, "", {}, warnings);
+  ASSERT_TRUE(text.ok()) << text.message();
+  EXPECT_EQ(text->stop_ids, std::vector<std::int32_t>{2});
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(warnings[0].starts_with("2 of the metadata's 3 stop tokens need")) << warnings[0];
+}
+
+TEST(TextSetup, NamesThePartOfADamagedTokenizer) {
+  std::vector<std::string> warnings;
+  const auto text = MakeMetadataText({}, R"({"model":1})", {}, warnings);
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.code(), Code::kDataLoss);
+  EXPECT_NE(text.message().find("\"model\" is an integer"), std::string_view::npos)
+      << text.message();
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.h"
 #include "bridge/stop_tokens.h"
+#include "formats/hf_config/hf_config.h"
 
 namespace hone::runtime {
 namespace {
@@ -18,6 +20,13 @@ Status SetTokenizer(const std::string& json, TextSetup& text) {
     text.tokenizer = *std::move(tokenizer);
     return Status();
   }
+  if (tokenizer.code() == Code::kDataLoss) {
+    // The library does not say which part it cannot read.
+    if (const auto parsed = ParseJson(json); parsed.ok()) {
+      auto checked = formats::CheckTokenizerJson(*parsed);
+      if (!checked.ok()) tokenizer = std::move(checked).status();
+    }
+  }
   if (tokenizer.code() != Code::kUnsupported) {
     return std::move(tokenizer).status().Context("tokenizer");
   }
@@ -25,15 +34,19 @@ Status SetTokenizer(const std::string& json, TextSetup& text) {
   return Status();
 }
 
-void SetTemplate(std::string source, TextSetup& text) {
+// The template itself may be wrong: the error is kept. Not enough memory is an error at once.
+Status SetTemplate(std::string source, TextSetup& text) {
   text.template_source = std::move(source);
-  if (text.template_source.empty()) return;
+  if (text.template_source.empty()) return Status();
   auto compiled = bridge::ChatTemplate::Compile(text.template_source);
   if (compiled.ok()) {
     text.chat_template = *std::move(compiled);
+  } else if (compiled.code() == Code::kOutOfMemory) {
+    return std::move(compiled).status();
   } else {
     text.template_error = compiled.message();
   }
+  return Status();
 }
 
 // Ids of a token union that is one token, or nothing.
@@ -62,6 +75,7 @@ void AddUnique(std::vector<std::int32_t>& ids, std::int32_t id) {
 
 void SetStops(const litertlm::LlmMetadata& metadata, TextSetup& text,
               std::vector<std::string>& warnings) {
+  int ignored = 0;
   for (const litertlm::TokenUnion& token : metadata.stop_tokens) {
     if (const auto id = SingleId(token, text)) {
       AddUnique(text.stop_ids, *id);
@@ -71,9 +85,12 @@ void SetStops(const litertlm::LlmMetadata& metadata, TextSetup& text,
     if (!stop.empty() && text.tokenizer) {
       text.stop_strings.push_back(std::move(stop));
     } else if (!stop.empty() || !token.ids.empty()) {
-      warnings.push_back(
-          "a stop token of the metadata needs the tokenizer, which is absent; ignored");
+      ++ignored;
     }
+  }
+  if (ignored > 0) {
+    warnings.push_back(StrCat(ignored, " of the metadata's ", metadata.stop_tokens.size(),
+                              " stop tokens need the tokenizer, which is absent; ignored"));
   }
   if (text.stop_ids.empty() && text.stop_strings.empty()) {
     warnings.push_back("the metadata has no stop token: an answer only ends at the token limit");
@@ -112,7 +129,7 @@ Result<TextSetup> MakeCheckpointText(const formats::TextFacts& facts,
   } else {
     HONE_TRY(SetTokenizer(facts.tokenizer_json, text));
   }
-  SetTemplate(facts.chat_template, text);
+  HONE_TRY(SetTemplate(facts.chat_template, text));
   for (const auto& [name, source] : facts.named_templates) {
     if (name != "tool_use") continue;
     auto compiled = bridge::ChatTemplate::Compile(source);
@@ -165,7 +182,7 @@ Result<TextSetup> MakeMetadataText(const litertlm::LlmMetadata& metadata,
                                    std::vector<std::string>& warnings) {
   text.is_bundle = true;
   if (!tokenizer_json.empty()) HONE_TRY(SetTokenizer(tokenizer_json, text));
-  SetTemplate(metadata.jinja_prompt_template.value_or(""), text);
+  HONE_TRY(SetTemplate(metadata.jinja_prompt_template.value_or(""), text));
   SetStops(metadata, text, warnings);
   if (metadata.start_token) {
     text.start_id = SingleId(*metadata.start_token, text);

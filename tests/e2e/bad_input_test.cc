@@ -57,7 +57,8 @@ TEST_P(BadInput, IsRefusedOrWarnedAboutByName) {
   ASSERT_TRUE(expect.ok()) << expect.message();
   const std::string verdict = *GetString(*expect, "verdict");
   std::vector<std::string> words;
-  if (const Json* list = expect->Find("message_should_contain_all"); list != nullptr && list->IsArray()) {
+  if (const Json* list = expect->Find("message_should_contain_all");
+      list != nullptr && list->IsArray()) {
     for (const Json& w : list->AsArray()) words.push_back(w.AsString());
   }
   const std::string tmp = MakeTempFolder("hone-bad");

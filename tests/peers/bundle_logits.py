@@ -37,20 +37,21 @@ def first_difference(a, b):
 
 
 def check_logits(name, preset, bundle, model, prompts, checks, tmp):
-    """Every position of every prompt; positions that differ are listed.
+    """Every position of every prompt, counted as it stands; positions that differ are listed.
 
-    An activation that rounds the other way stays in the caches, so every later position of that prompt sees it:
-    the share counts positions up to the first such rounding, and the positions behind it are listed and counted apart.
+    One activation that rounds the other way stays in the caches and moves every later position of that prompt. With
+    the AVX-512 VNNI kernels both runtimes do the same arithmetic, so none should (docs/perf/parity.md). Other
+    processors round apart now and then: there the share counts positions up to the first such rounding.
     """
-    positions, apart, behind_one = 0, 0, []
+    literal = "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text()
+    positions, apart = 0, 0
     for p in prompts:
         ours = logits(bundle, p["ids"], tmp / "ours.npy", "--kv", "f32")
         theirs = model.logits(p["ids"])
         worst = np.abs(ours - theirs).max(axis=1) / np.abs(theirs).max()
         over = np.flatnonzero(worst > LIMIT[preset])
-        positions += int(over[0]) + 1 if len(over) else len(worst)
-        apart += len(over) > 0
-        behind_one += [(p["name"], len(worst) - int(over[0]) - 1, len(over) - 1)] if len(over) else []
+        positions += len(worst) if literal or not len(over) else int(over[0]) + 1
+        apart += len(over) if literal else int(len(over) > 0)
         if len(over):
             listed = " ".join(f"{i}:{worst[i]:.0e}" for i in over)
             print(f"       {name}: {p['name']} differs at position:share of the largest logit {listed}")
@@ -58,8 +59,6 @@ def check_logits(name, preset, bundle, model, prompts, checks, tmp):
         behind = model.logits(p["ids"], prefill=half)
         error = np.abs(behind - theirs[half:]).max() / np.abs(theirs).max()
         checks.check(error <= LIMIT[preset], f"{name}: prefill ladder equals decode, {p['name']} ({error:.1e})")
-    for prompt, count, differ in behind_one:
-        print(f"       {name}: {prompt}: {differ} of {count} positions behind a different rounding differ too")
     share = 1 - apart / positions
     checks.check(share >= SHARE[preset], f"{name}: Hone's logits at {share:.1%} of {positions} positions")
 

@@ -3,7 +3,8 @@
  * C ABI of the Rust crate hone_bridge: tokenizers, chat templates, SHA-256.
  *
  * No call unwinds into the caller. Texts carry lengths and may hold NUL. Functions that return a
- * status fill err with a message if it is not zero. Output buffers are overwritten, not appended to.
+ * status fill err with a message if it is not zero. Output buffers are overwritten, not appended
+ * to.
  */
 #ifndef HONE_BRIDGE_H_
 #define HONE_BRIDGE_H_
@@ -26,6 +27,7 @@ enum hb_status {
   HB_BAD_CONTEXT = 5,  /* the context of a template is not a JSON object */
   HB_BAD_ARGUMENT = 6, /* a null pointer, text that is not UTF-8, an id out of range */
   HB_UNSUPPORTED = 7,  /* well formed, but of a kind that is not supported */
+  HB_NO_RESOURCE = 8,  /* the system refuses memory or a thread */
   HB_PANIC = 9         /* a defect in a library, caught */
 };
 

@@ -13,6 +13,7 @@ pub const RAISED: c_int = 1;
 pub const SYNTAX: c_int = 2;
 pub const RUNTIME: c_int = 3;
 pub const LIMIT: c_int = 4;
+pub const NO_RESOURCE: c_int = 8;
 pub const BAD_CONTEXT: c_int = 5;
 pub const BAD_ARGUMENT: c_int = 6;
 pub const UNSUPPORTED: c_int = 7;
@@ -69,7 +70,10 @@ pub fn deep<T: Send>(f: impl FnOnce() -> Result<T, Fail> + Send) -> Result<T, Fa
             Ok(handle) => {
                 handle.join().unwrap_or_else(|_| Err(Fail::new(PANIC, "a library failed inside")))
             }
-            Err(e) => Err(Fail::new(LIMIT, format!("cannot start a thread: {e}"))),
+            Err(e) => Err(Fail::new(
+                NO_RESOURCE,
+                format!("the system refuses a thread with {} MB of stack: {e}", DEEP_STACK >> 20),
+            )),
         }
     })
 }
