@@ -84,10 +84,10 @@ void hone_cancel(hone_sequence* sequence);
 /* Output into the caller's memory: at most capacity items are written, *count is how many there
    are. Call with capacity 0 to ask for the size. Text is not terminated by a zero. */
 
-#define HONE_TOKENIZE_BOS 1u /* add the tokens of the post-processor, such as BOS */
-#define HONE_TOKENIZE_PROMPT                                          \
-  2u /* a rendered prompt: prepend the bundle's start token if needed \
-      */
+/* Add the tokens of the post-processor, such as BOS. */
+#define HONE_TOKENIZE_BOS 1u
+/* A rendered prompt: prepend the bundle's start token if needed. */
+#define HONE_TOKENIZE_PROMPT 2u
 hone_status hone_tokenize(hone_engine* engine, const char* text, size_t text_bytes, uint32_t flags,
                           int32_t* ids, size_t capacity, size_t* count);
 hone_status hone_detokenize(hone_engine* engine, const int32_t* ids, size_t num_ids,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/cpu_info.h"
 #include "base/file.h"
 #include "base/float16.h"
 #include "base/json.h"
@@ -124,6 +126,31 @@ TEST(ThreadPool, WorksWithTheThreadsThatTheSystemAllows) {
   EXPECT_EXIT(with_little_memory(), testing::ExitedWithCode(0), "");
 }
 #endif
+
+TEST(CpuInfo, UnknownCapIsRefusedByName) {
+  const char* before = std::getenv("HONE_CPU");
+  const std::string saved = before == nullptr ? "" : before;
+  ASSERT_EQ(::setenv("HONE_CPU", "nope", 1), 0);
+  const Status bad = CheckCpuCap();
+  ASSERT_EQ(::setenv("HONE_CPU", "avx2", 1), 0);
+  const Status good = CheckCpuCap();
+  ASSERT_EQ(::setenv("HONE_CPU", saved.c_str(), 1), 0);
+  EXPECT_EQ(bad.code(), Code::kInvalidArgument);
+  EXPECT_NE(bad.message().find("\"nope\", expected one of portable, avx2"), std::string_view::npos)
+      << bad.message();
+  EXPECT_TRUE(good.ok()) << good.message();
+}
+
+TEST(AtomicFile, KeepsTheUsersFileMode) {
+  const std::string path = testing::TempDir() + "hone_mode";
+  const mode_t before = ::umask(027);
+  const Status written = WriteFileAtomic(path, AsBytes("x"));
+  ::umask(before);
+  ASSERT_TRUE(written.ok()) << written.message();
+  struct stat st{};
+  ASSERT_EQ(::stat(path.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0640);
+}
 
 TEST(SubSpan, NeverWraps) {
   const std::string s = "abcd";

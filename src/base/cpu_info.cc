@@ -89,6 +89,19 @@ const char* CpuTargetName(CpuTarget target) {
   return kNames[static_cast<int>(target)];
 }
 
+Status CheckCpuCap() {
+  const std::string value = GetEnv("HONE_CPU");
+  if (value.empty()) return {};
+  std::string names;
+  for (int t = 0; t <= static_cast<int>(CpuTarget::kNeonI8mm); ++t) {
+    const char* name = CpuTargetName(static_cast<CpuTarget>(t));
+    if (value == name) return {};
+    names += (t == 0 ? "" : ", ") + std::string(name);
+  }
+  return Status(Code::kInvalidArgument,
+                StrCat("HONE_CPU is \"", value, "\", expected one of ", names, ", or unset it"));
+}
+
 bool CpuSupports(CpuTarget target) {
   return static_cast<int>(target) <= Cap() && HardwareSupports(target);
 }

@@ -101,24 +101,25 @@ bool IsDirectory(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-Result<std::uint64_t> FileSize(const std::string& path) {
-  struct stat st{};
-  if (::stat(path.c_str(), &st) != 0) return Errno(path, "cannot stat");
-  return static_cast<std::uint64_t>(st.st_size);
-}
-
 Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
   std::unique_ptr<AtomicFile> file(new AtomicFile);
   file->path_ = path;
-  std::string name = path + ".tmp-XXXXXX";
-  file->fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (file->fd_ < 0) return Errno(path, "cannot create a file there");
-  file->temporary_ = name;
-  Register(name);
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(file->fd_, 0666 & ~mask) != 0) return Errno(path, "cannot set the file mode");
-  return file;
+  static std::atomic<unsigned> counter{0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const std::string name =
+        StrCat(path, ".tmp-", static_cast<long>(::getpid()), "-", counter.fetch_add(1));
+    Register(name);  // before the file exists, so that a signal in between leaves nothing behind
+    file->fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file->fd_ >= 0) {
+      file->temporary_ = name;
+      return file;
+    }
+    const int error = errno;
+    Unregister(name);
+    errno = error;
+    if (error != EEXIST) return Errno(path, "cannot create a file there");
+  }
+  return Status(Code::kIo, StrCat(path, ": too many temporary files are left beside it"));
 }
 
 AtomicFile::~AtomicFile() {

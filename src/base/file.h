@@ -42,7 +42,6 @@ Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes = 
 
 bool FileExists(const std::string& path);
 bool IsDirectory(const std::string& path);
-Result<std::uint64_t> FileSize(const std::string& path);
 
 // Output that appears at path only at Commit(): written to a temporary name in the same folder,
 // flushed to disk, renamed. Destroyed without Commit() the temporary file is removed; a signal

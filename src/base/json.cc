@@ -226,12 +226,6 @@ Result<std::string> GetString(const Json& object, std::string_view key) {
   if (v == nullptr || !v->IsString()) return Wrong(key, v, "a string");
   return v->AsString();
 }
-Result<std::int64_t> GetIntOr(const Json& object, std::string_view key, std::int64_t fallback) {
-  return object.FindNonNull(key) == nullptr ? Result<std::int64_t>(fallback) : GetInt(object, key);
-}
-Result<double> GetDoubleOr(const Json& object, std::string_view key, double fallback) {
-  return object.FindNonNull(key) == nullptr ? Result<double>(fallback) : GetDouble(object, key);
-}
 Result<bool> GetBoolOr(const Json& object, std::string_view key, bool fallback) {
   const Json* v = object.FindNonNull(key);
   if (v == nullptr) return fallback;

@@ -78,8 +78,6 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {});
 Result<std::int64_t> GetInt(const Json& object, std::string_view key);
 Result<double> GetDouble(const Json& object, std::string_view key);
 Result<std::string> GetString(const Json& object, std::string_view key);
-Result<std::int64_t> GetIntOr(const Json& object, std::string_view key, std::int64_t fallback);
-Result<double> GetDoubleOr(const Json& object, std::string_view key, double fallback);
 Result<bool> GetBoolOr(const Json& object, std::string_view key, bool fallback);
 Result<std::string> GetStringOr(const Json& object, std::string_view key,
                                 std::string_view fallback);

@@ -54,7 +54,6 @@ class [[nodiscard]] Status {
     if (rep_) rep_->message.insert(0, std::string(what) + ": ");
     return std::move(*this);
   }
-  Status Clone() const { return rep_ ? Status(rep_->code, rep_->message, rep_->where) : Status(); }
 
  private:
   struct Rep {

@@ -108,7 +108,13 @@ Status Convert(const ConvertOptions& options) {
   };
   auto report = exporter::ExportBundle(checkpoint, request, options.out);
   progress.Clear();
-  if (!report.ok()) return std::move(report).status();
+  if (!report.ok()) {
+    // The exporter knows tensors; the user knows files.
+    const bool named = report.message().find(options.source) != std::string_view::npos;
+    Status status = std::move(report).status();
+    if (status.code() != Code::kDataLoss || named) return status;
+    return std::move(status).Context(options.source);
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   PrintReport(options, request.recipe.name, checkpoint.warnings, *report, seconds.count());
   return {};

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 
+#include "base/cpu_info.h"
 #include "base/env.h"
 #include "cli/cli.h"
 
@@ -75,7 +76,8 @@ int Main(int argc, char** argv) {
     PrintText(app.help());
     return Finish(ExitCode(Code::kInvalidArgument));
   }
-  const Status status = selected();
+  Status status = CheckCpuCap();
+  if (status.ok()) status = selected();
   const int code = Finish(0);
   return status.ok() ? code : PrintError(status.code(), status.message());
 }

@@ -46,7 +46,6 @@ class TfliteWriter {
   static Result<TfliteWriter> Plan(const graph::Graph& graph, std::string_view min_runtime_version,
                                    const WeightPass& pass);
 
-  std::uint64_t total_bytes() const { return plan_.total_bytes; }
   // Bytes of weights, the sum of what pass.wrote will report.
   std::uint64_t weight_bytes() const { return weight_bytes_; }
 
