@@ -4,6 +4,7 @@
 // list of changes to a small decoder that the lifter knows. What lifts must also run.
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "model/lift.h"
@@ -74,6 +75,7 @@ void ChangeOperator(Script& script, std::vector<tflite::Operator>& list) {
       break;
     case 6:
       op->options.adj_y = !op->options.adj_y;
+      op->options.decomposition_subgraph = script.Number();
       break;
     case 7:
       op->options.composite_attributes.resize(script.Byte() % 64);
@@ -132,8 +134,46 @@ void ChangeSignature(Script& script, tflite::SignatureDef& signature) {
   }
 }
 
+// The kind of decoder that is changed, from the first bytes.
+TinyGraphOptions ReadOptions(Script& script) {
+  TinyGraphOptions options;
+  const auto pick = [&script](auto& field, std::uint32_t count) {
+    field = static_cast<std::decay_t<decltype(field)>>(script.Byte() % count);
+  };
+  const std::uint32_t bits = script.Byte();
+  options.layers = 1 + static_cast<int>(bits & 1);
+  options.biases = (bits & 2) != 0;
+  options.inline_norms = (bits & 4) != 0;
+  options.magnitude = (bits & 8) != 0;
+  options.tokens_in_graph = (bits & 16) != 0;
+  options.transposes = (bits & 32) != 0;
+  options.explicit_heads = (bits & 64) != 0;
+  options.composites = (bits & 128) != 0;
+  const std::uint32_t more = script.Byte();
+  options.post_norm = (more & 1) != 0;
+  options.no_pre_norm = (more & 2) != 0;
+  options.norm_plus_one = (more & 4) != 0;
+  options.fused = (more & 8) != 0;
+  options.swapped_caches = (more & 16) != 0;
+  options.half_cache = (more & 32) != 0;
+  options.added_biases = (more & 64) != 0;
+  if ((more & 128) != 0) {
+    options.scores_cap = 2;
+    options.logits_cap = 3;
+    options.embedding_scale = 4;
+    options.residual_scale = 0.5f;
+    options.logits_scale = 0.25f;
+  }
+  pick(options.window, 4);
+  pick(options.mask, 3);
+  pick(options.head_norm, 3);
+  pick(options.gate, 5);
+  pick(options.turn, 5);
+  return options;
+}
+
 void Change(Script& script, tflite::Model& model) {
-  tflite::Subgraph& graph = model.subgraphs[0];
+  tflite::Subgraph& graph = model.subgraphs[script.Byte() % model.subgraphs.size()];
   const std::uint32_t what = script.Byte() % 8;
   if (what < 4) {
     ChangeOperator(script, graph.operators);
@@ -152,22 +192,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   if (size >= 8 && hone::AsText(bytes.subspan(4, 4)) == "TFL3") {
     const auto model = tflite::ReadModel(bytes);
-    if (model.ok()) Run(hone::model::LiftModels({&*model, "fuzz"}, {&*model, "fuzz"}));
+    if (!model.ok()) return 0;
+    const hone::model::LiftSource source{&*model, "fuzz"};
+    const bool split = model->FindSignature("decode_rope") != nullptr;
+    Run(hone::model::LiftModels(source, source, 3, split ? source : hone::model::LiftSource{}));
     return 0;
   }
   Script script(bytes);
-  const std::uint32_t bits = script.Byte();
-  TinyGraphOptions options;
-  options.layers = 1 + static_cast<int>(bits & 1);
-  options.biases = (bits & 2) != 0;
-  options.inline_norms = (bits & 4) != 0;
-  options.magnitude = (bits & 8) != 0;
-  options.tokens_in_graph = (bits & 16) != 0;
-  options.transposes = (bits & 32) != 0;
+  const TinyGraphOptions options = ReadOptions(script);
   TinyGraph graph(options);
   while (!script.done()) {
     Change(script, script.Byte() % 8 == 0 ? graph.embedder : graph.decoder);
   }
-  Run(hone::model::LiftModels({&graph.decoder, "fuzz"}, {&graph.embedder, "fuzz"}));
+  Run(hone::model::LiftModels({&graph.decoder, "fuzz"}, {&graph.embedder, "fuzz"}, 3));
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/litertlm/header_extent.h"
 #include "formats/litertlm/litertlm.h"
 
 namespace litertlm = hone::formats::litertlm;
@@ -23,6 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto part = bytes.subspan(section.begin, section.end - section.begin);
     static_cast<void>(litertlm::InflateTokenizer(part, kMaxTokenizer).ok());
   }
+  const auto extent = litertlm::FindHeaderExtent(bytes);
+  if (!extent.ok() || extent->live_begin < 32 || extent->live_begin > extent->end) std::abort();
   // Empty sections behind the header, so that the new header can be checked against a small file.
   litertlm::Header moved = *header;
   for (auto& section : moved.sections) {

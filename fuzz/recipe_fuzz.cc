@@ -6,12 +6,15 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "quant/google_recipe.h"
 #include "quant/recipe.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto json = hone::ParseJson({reinterpret_cast<const char*>(data), size});
   if (!json.ok()) return 0;
-  auto recipe = hone::quant::ParseRecipe(*json, "fuzz");
+  auto recipe = hone::quant::IsGoogleRecipe(*json)
+                    ? hone::quant::ParseGoogleRecipe(*json, "fuzz", nullptr)
+                    : hone::quant::ParseRecipe(*json, "fuzz");
   if (!recipe.ok()) return 0;
   hone::model::DecoderSpec spec;
   spec.num_layers = 5;

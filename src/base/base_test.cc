@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "base/cpu_info.h"
@@ -150,6 +152,50 @@ TEST(AtomicFile, KeepsTheUsersFileMode) {
   struct stat st{};
   ASSERT_EQ(::stat(path.c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0640);
+}
+
+TEST(AtomicFile, RemovesWhatAKilledProgramLeftAndNothingElse) {
+  const std::string path = testing::TempDir() + "hone_left";
+  const auto write = [](const std::string& name) { std::ofstream(name) << "x"; };
+  write(path + ".tmp-123-0");
+  write(path + ".tmp-mine");
+  write(path + "2.tmp-123-0");
+  auto other = AtomicFile::Create(path + "3");  // someone at work, also on the same name
+  auto same = AtomicFile::Create(path);
+  ASSERT_TRUE(other.ok() && same.ok());
+  EXPECT_FALSE(FileExists(path + ".tmp-123-0"));
+  EXPECT_TRUE(FileExists(path + ".tmp-mine"));
+  EXPECT_TRUE(FileExists(path + "2.tmp-123-0"));
+  ASSERT_TRUE(WriteFileAtomic(path, AsBytes("second")).ok());
+  ASSERT_TRUE((*same)->Append(AsBytes("first")).ok());
+  ASSERT_TRUE((*same)->Commit().ok());
+  EXPECT_EQ(*ReadFile(path), "first");
+  ASSERT_TRUE((*other)->Commit().ok());
+}
+
+TEST(TemporaryFolder, IsGoneAfterwardsAndFromASignalHandlerToo) {
+  const std::string prefix = testing::TempDir() + "hone_folder-";
+  std::filesystem::create_directory(prefix + "aB3_x9");  // of a program that was killed
+  std::filesystem::create_directory(prefix + "of-mine");
+  std::string path;
+  {
+    auto folder = TemporaryFolder::Create(prefix);
+    ASSERT_TRUE(folder.ok()) << folder.message();
+    path = (*folder)->path();
+    EXPECT_FALSE(IsDirectory(prefix + "aB3_x9"));
+    EXPECT_TRUE(IsDirectory(prefix + "of-mine"));
+    std::ofstream(path + "/any") << "x";
+    auto second = TemporaryFolder::Create(prefix);
+    EXPECT_TRUE(IsDirectory(path)) << "a folder in use was removed";
+  }
+  EXPECT_FALSE(IsDirectory(path));
+  auto folder = TemporaryFolder::Create(prefix);
+  ASSERT_TRUE(folder.ok());
+  (*folder)->Expect("known");
+  std::ofstream((*folder)->path() + "/known") << "x";
+  RemoveAllTemporaries();
+  EXPECT_FALSE(IsDirectory((*folder)->path()));
+  std::filesystem::remove(prefix + "of-mine");
 }
 
 TEST(SubSpan, NeverWraps) {

@@ -13,6 +13,19 @@ constexpr EnvVar kTable[] = {
     {"HONE_CPU", "caps the kernels: portable, avx2, avx512vnni, neon_dot, neon_i8mm (for tests)"},
     {"HONE_PYTHON", "the Python that 'hone pull' runs, python3 if unset"},
     {"NO_COLOR", "any value: no colour on a terminal"},
+    {"HF_ENDPOINT", "the hub, https://huggingface.co if unset"},
+    {"HF_TOKEN", "the access token for the hub"},
+    {"HF_TOKEN_PATH", "a file with the token, HF_HOME/token if unset"},
+    {"HF_HOME", "the folder of the hub's programs, ~/.cache/huggingface if unset"},
+    {"HF_HUB_CACHE", "the folder of downloads, HF_HOME/hub if unset"},
+    {"HUGGINGFACE_HUB_CACHE", "an older name of HF_HUB_CACHE"},
+    {"HF_HUB_OFFLINE", "1: use what was downloaded, ask nobody"},
+    {"TRANSFORMERS_OFFLINE", "an older name of HF_HUB_OFFLINE"},
+    {"HF_HUB_DOWNLOAD_TIMEOUT", "seconds without a byte before a transfer is tried again, 30"},
+    {"CURL_CA_BUNDLE", "a file with the certificates to trust, the system's if unset"},
+    {"SSL_CERT_FILE", "the same as CURL_CA_BUNDLE"},
+    {"XDG_CACHE_HOME", "the folder of caches, ~/.cache if unset"},
+    {"HOME", "the user's folder"},
 };
 }  // namespace
 

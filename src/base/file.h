@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/span_util.h"
 #include "base/status.h"
@@ -37,6 +38,10 @@ class MappedFile {
   std::string path_;
 };
 
+// Tells the kernel that a part of mapped memory is needed soon, so that it reads ahead. Any memory
+// may be given.
+void PrefetchPages(ByteSpan part);
+
 // The whole file as a string. Refuses files over max_bytes.
 Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes = 1ULL << 30);
 
@@ -45,7 +50,8 @@ bool IsDirectory(const std::string& path);
 
 // Output that appears at path only at Commit(): written to a temporary name in the same folder,
 // flushed to disk, renamed. Destroyed without Commit() the temporary file is removed; a signal
-// handler can call RemoveAllTemporaries() before it ends the process.
+// handler can call RemoveAllTemporaries() before it ends the process. What a killed program left
+// under such a name is removed by the next Create() for the same path.
 class AtomicFile {
  public:
   // Fails if the folder does not exist or cannot be written.
@@ -73,7 +79,27 @@ class AtomicFile {
 // Writes a small file atomically.
 Status WriteFileAtomic(const std::string& path, ByteSpan bytes);
 
-// Unlinks the temporary files that are open now. Async-signal-safe.
+// A fresh folder, gone with everything in it when this object is. RemoveAllTemporaries() removes it
+// too if it holds no other files than the expected ones.
+class TemporaryFolder {
+ public:
+  // PREFIX and six random characters. Folders of that form that a killed program left are removed.
+  static Result<std::unique_ptr<TemporaryFolder>> Create(const std::string& prefix);
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+  // Names a file that will lie in the folder.
+  void Expect(const std::string& name);
+  const std::string& path() const { return path_; }
+
+ private:
+  TemporaryFolder() = default;
+  std::string path_;
+  std::vector<std::string> expected_;
+  int fd_ = -1;  // locked, so that others see that someone uses the folder
+};
+
+// Unlinks the temporary files that are open now, and temporary folders. Async-signal-safe.
 void RemoveAllTemporaries();
 
 }  // namespace hone

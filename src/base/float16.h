@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between float32 and the two 16-bit floats, bit exact, round to nearest even.
+// Conversions between float32 and shorter floats, bit exact, round to nearest even.
 #pragma once
 
 #include <bit>
@@ -47,6 +47,18 @@ inline std::uint16_t FloatToFp16(float f) {
   }
   const std::uint32_t rounded = a + 0xfffU + ((a >> 13) & 1U);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
+}
+
+// Four bits of exponent (bias 7), three of mantissa, no infinity; 0x7f and 0xff are NaN.
+inline float Fp8E4M3ToFloat(std::uint8_t h) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x80U) << 24;
+  const std::uint32_t magnitude = h & 0x7fU;
+  if (magnitude == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000U);
+  if (magnitude < 8) {  // subnormal: a multiple of 2^-9
+    const float value = static_cast<float>(magnitude) * 0x1p-9f;
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 20) + (120U << 23)));
 }
 
 }  // namespace hone

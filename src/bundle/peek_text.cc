@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bundle/peek.h"
+#include "bundle/printable.h"
 
 namespace hone::bundle {
 namespace {
@@ -14,30 +15,6 @@ namespace {
 // Weights below this are added up in one line.
 constexpr std::int64_t kSmallBytes = 1024;
 constexpr std::size_t kMaxNameColumns = 60;
-
-// Text from the file without what a terminal would obey; the middle of long names is left out.
-std::string Printable(std::string_view text, std::size_t max_columns = 200) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += byte < 0x20 || byte == 0x7f ? '?' : c;
-    }
-  }
-  // C1 control characters in UTF-8 are 0xc2 and 0x80 to 0x9f.
-  for (std::size_t i = 0; i + 1 < out.size(); ++i) {
-    const bool c1 = out[i] == '\xc2' && static_cast<unsigned char>(out[i + 1]) < 0xa0;
-    if (c1) out.replace(i, 2, "?");
-  }
-  if (out.size() <= max_columns) return out;
-  const auto is_inside = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
-  std::size_t front = max_columns / 2 - 1, back = out.size() - (max_columns - front - 2);
-  while (front > 0 && is_inside(out[front])) --front;
-  while (back < out.size() && is_inside(out[back])) ++back;
-  return out.substr(0, front) + ".." + out.substr(back);
-}
 
 std::string Format(const char* format, double value) {
   std::array<char, 64> text{};
@@ -209,6 +186,85 @@ std::string ModelText(const Json& model) {
   return out;
 }
 
+std::string RolesText(const Json& roles) {
+  Table table({false, false, true, true, true});
+  table.Row({"role", "precision", "tensors", "bytes", "bits per weight"});
+  for (const Json& role : roles.AsArray()) {
+    table.Row({role.Find("role")->AsString(), role.Find("precision")->AsString(),
+               StrCat(role.Find("tensors")->AsInt()), StrCat(role.Find("bytes")->AsInt()),
+               Format("%.3f", role.Find("bits_per_weight")->AsDouble())});
+  }
+  return "\nStored precision by role\n" + table.Text();
+}
+
+std::string LimitsText(const Json& limits) {
+  Table table({false, false});
+  for (const auto& [key, value] : limits.AsObject()) {
+    if (key != "memory") table.Row({key, Value(value)});
+  }
+  const Json& memory = *limits.Find("memory");
+  table.Row(
+      {"memory, at least", StrCat("CPU ", Size(memory.Find("cpu")->AsInt()), "; GPU ",
+                                  Size(memory.Find("gpu_device")->AsInt()), " on the device and ",
+                                  Size(memory.Find("gpu_host")->AsInt()), " beside it")});
+  return "\nLimits\n" + table.Text();
+}
+
+std::string StopsText(const Json& stops) {
+  Table table({false, false});
+  table.Row({"ids", "text"});
+  for (const Json& stop : stops.AsArray()) {
+    table.Row({stop.Find("ids")->Dump(), Value(*stop.Find("text"))});
+  }
+  return "\nStop tokens\n" + table.Text();
+}
+
+std::string BuffersText(const Json& buffers) {
+  Table table({false, true, false});
+  table.Row({"signature", "bytes", "buffer"});
+  for (const Json& buffer : buffers.AsArray()) {
+    table.Row({Printable(buffer.Find("signature")->AsString()),
+               StrCat(buffer.Find("bytes")->AsInt()),
+               Printable(buffer.Find("name")->AsString(), kMaxNameColumns) +
+                   (buffer.Find("as_fp16")->AsBool() ? " (as fp16)" : "")});
+  }
+  return "\nLargest buffers on a GPU\n" + table.Text();
+}
+
+std::string RuntimesText(const Json& runtimes) {
+  Table table({false, false});
+  for (const Json& runtime : runtimes.AsArray()) {
+    std::string text = runtime.Find("runs")->AsBool() ? "runs it" : "does not run it";
+    if (runtime.Find("runs")->AsBool()) {
+      text += runtime.Find("chat")->AsBool() ? ", also conversations" : ", not conversations";
+    }
+    std::string because;
+    for (const Json& id : runtime.Find("because")->AsArray()) {
+      because += (because.empty() ? ": " : ", ") + id.AsString();
+    }
+    if (const Json* least = runtime.Find("min_runtime_version")) {
+      because += StrCat("; asks for ", Printable(least->AsString()));
+    }
+    table.Row({runtime.Find("runtime")->AsString(), text + because});
+  }
+  return "\nRuntimes (hone check says more)\n" + table.Text();
+}
+
+// What AddCheckedFacts adds.
+std::string CheckedText(const Json& facts) {
+  std::string out;
+  if (const Json* roles = facts.Find("roles")) out += RolesText(*roles);
+  if (const Json* limits = facts.Find("limits")) out += LimitsText(*limits);
+  if (const Json* stops = facts.Find("stops")) out += StopsText(*stops);
+  if (const Json* hash = facts.Find("template")) {
+    out += StrCat("\nChat template\n  ", hash->Find("bytes")->AsInt(), " bytes, sha256 ",
+                  hash->Find("sha256")->AsString(), "\n");
+  }
+  if (const Json* buffers = facts.Find("largest_buffers")) out += BuffersText(*buffers);
+  if (const Json* runtimes = facts.Find("runtimes")) out += RuntimesText(*runtimes);
+  return out;
+}
+
 }  // namespace
 
 std::string PeekText(const Json& facts) {
@@ -239,7 +295,7 @@ std::string PeekText(const Json& facts) {
   if (!totals.AsObject().empty()) {
     out += StrCat("\nAll constants: ", PrecisionsText(totals), "\n");
   }
-  return out;
+  return out + CheckedText(facts);
 }
 
 }  // namespace hone::bundle

@@ -69,6 +69,33 @@ Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::
   return numbers;
 }
 
+Result<std::uint64_t> ParseByteCount(std::string_view option, std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr Unit kUnits[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+                             {"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9}};
+  Status error(Code::kInvalidArgument,
+               StrCat(option, ": found \"", text,
+                      "\", expected a number of bytes such as 134217728, 128MiB or 1GiB"));
+  double factor = 1;
+  std::string_view number = text;
+  for (const Unit& unit : kUnits) {
+    if (!number.ends_with(unit.name)) continue;
+    number.remove_suffix(unit.name.size());
+    factor = unit.bytes;
+    break;
+  }
+  while (number.ends_with(' ')) number.remove_suffix(1);
+  double value = 0;
+  const char* end = number.data() + number.size();
+  const auto [stop, problem] = std::from_chars(number.data(), end, value, std::chars_format::fixed);
+  const double bytes = value * factor;
+  if (problem != std::errc() || stop != end || !(bytes >= 1) || bytes > 1e15) return error;
+  return static_cast<std::uint64_t>(bytes);
+}
+
 Status CheckUtf8(std::string_view argument, std::string_view text) {
   if (formats::IsUtf8(text)) return {};
   return Status(Code::kInvalidArgument, StrCat(argument, ": the text is not UTF-8"));

@@ -25,6 +25,10 @@ Status CheckReplaces(const std::string& out, const std::string& source, std::str
 Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,
                                                   std::int64_t low, std::int64_t high);
 
+// "134217728", "128MiB", "1GiB", "1.5GiB", "2GB": a number of bytes, at least 1. KiB, MiB and GiB
+// are powers of 1024, KB, MB and GB of 1000.
+Result<std::uint64_t> ParseByteCount(std::string_view option, std::string_view text);
+
 // The name of the argument and what is wrong, if text is not UTF-8.
 Status CheckUtf8(std::string_view argument, std::string_view text);
 

@@ -31,6 +31,13 @@ void RegisterRun(CLI::App& app, Command* selected);
 void RegisterLogits(CLI::App& app, Command* selected);
 void RegisterTokenize(CLI::App& app, Command* selected);
 void RegisterRender(CLI::App& app, Command* selected);
+void RegisterCheck(CLI::App& app, Command* selected);
+void RegisterRepair(CLI::App& app, Command* selected);
+void RegisterPack(CLI::App& app, Command* selected);
+void RegisterUnpack(CLI::App& app, Command* selected);
+void RegisterEdit(CLI::App& app, Command* selected);
+void RegisterManifest(CLI::App& app, Command* selected);
+void RegisterQuantize(CLI::App& app, Command* selected);
 
 // "hone: warning: MESSAGE" on stderr, as one line: messages quote files, whose control characters
 // must not reach the terminal.
@@ -39,6 +46,9 @@ void PrintWarning(std::string_view message);
 void PrintNote(std::string_view message);
 // "hone: error: MESSAGE", as PrintWarning. Returns the exit code.
 int PrintError(Code code, std::string_view message);
+// The code of a command that did its work and found that a check failed: exit code 1. Only commands
+// return it.
+inline constexpr Code kCheckFailed{255};
 // The message with control characters as \n or \xNN.
 std::string OneLine(std::string_view message);
 // Whether text on standard output may be dimmed: not if NO_COLOR is set.

@@ -76,6 +76,21 @@ TEST(ParseNumberList, NamesTheWordThatIsNoNumberInTheRange) {
             "--ids: found \"x\", expected whole numbers from 0 to 100, separated by commas");
 }
 
+TEST(ParseByteCount, ReadsNumbersWithAndWithoutUnits) {
+  EXPECT_EQ(*ParseByteCount("--max-buffer", "134217728"), 134217728u);
+  EXPECT_EQ(*ParseByteCount("--max-buffer", "128MiB"), 134217728u);
+  EXPECT_EQ(*ParseByteCount("--max-buffer", "1.5GiB"), 3u << 29);
+  EXPECT_EQ(*ParseByteCount("--max-buffer", "2 GB"), 2000000000u);
+  EXPECT_EQ(*ParseByteCount("--max-buffer", "1KB"), 1000u);
+}
+
+TEST(ParseByteCount, RefusesWhatIsNoNumberOfBytes) {
+  for (const char* text : {"", "MiB", "-1", "0", "0.1", "1x", "1 Mib", "nan", "inf", "1e9", "0x10",
+                           "99999999999999999999GiB"}) {
+    EXPECT_EQ(ParseByteCount("--max-buffer", text).code(), Code::kInvalidArgument) << text;
+  }
+}
+
 TEST(CheckReplaces, KeepsOtherFilesAndTheSource) {
   const std::string path = testing::TempDir() + "hone_cli_test_replaces.npy";
   const auto write = [&](std::string_view text) {

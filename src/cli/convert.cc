@@ -14,6 +14,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/resolve_source.h"
 #include "exporter/export.h"
 
 namespace hone::cli {
@@ -25,6 +26,9 @@ struct ConvertOptions {
   std::string quant = "int4";
   std::optional<std::int64_t> context;
   std::optional<std::string> prefill;
+  std::string kv = "f32";
+  std::string activation_type;
+  std::string max_buffer;
   bool template_compat = false;
   bool strict = false;
   bool allow_nonfinite = false;
@@ -72,15 +76,17 @@ void PrintReport(const ConvertOptions& options, const std::string& recipe,
   json.Set("bytes", report.bytes);
   json.Set("sha256", report.sha256);
   json.Set("recipe", recipe);
+  json.Set("context", report.context);
+  Json::Array ladder;
+  for (const std::int64_t length : report.prefill) ladder.emplace_back(length);
+  json.Set("prefill", Json(std::move(ladder)));
   json.Set("seconds", seconds);
   json.Set("notes", ToJsonArray(report.notes));
   json.Set("warnings", ToJsonArray(all));
   PrintJson(json);
 }
 
-Status Convert(const ConvertOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  HONE_TRY(CheckOutput(options));
+Result<exporter::ExportOptions> MakeRequest(const ConvertOptions& options) {
   exporter::ExportOptions request;
   HONE_ASSIGN(request.recipe, quant::LoadRecipe(options.quant));
   HONE_ASSIGN(request.num_threads, ResolveThreads(options.threads));
@@ -94,11 +100,26 @@ Status Convert(const ConvertOptions& options) {
     constexpr std::int64_t kMost = 1 << 30;
     HONE_ASSIGN(request.prefill, ParseNumberList("--prefill", *options.prefill, 1, kMost));
   }
+  if (!options.max_buffer.empty()) {
+    HONE_ASSIGN(request.max_buffer, ParseByteCount("--max-buffer", options.max_buffer));
+  }
+  request.half_cache = options.kv == "f16";
+  request.prefer_activation_type = options.activation_type;
   request.template_compat = options.template_compat;
   request.allow_nonfinite = options.allow_nonfinite;
   request.cancel = CancelFlag();
 
-  HONE_ASSIGN(const model::Checkpoint checkpoint, model::OpenCheckpoint(options.source));
+  return request;
+}
+
+Status Convert(const ConvertOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  HONE_TRY(CheckOutput(options));
+  HONE_ASSIGN(exporter::ExportOptions request, MakeRequest(options));
+  HONE_ASSIGN(ResolvedSource source, ResolveSource(options.source));
+  HONE_ASSIGN(const model::Checkpoint checkpoint, model::OpenCheckpoint(source.path));
+  request.source = {.repository = std::move(source.repository),
+                    .revision = std::move(source.revision)};
   for (const std::string& warning : checkpoint.warnings) PrintWarning(warning);
 
   Progress progress("Converting");
@@ -142,6 +163,16 @@ void RegisterConvert(CLI::App& app, Command* selected) {
                   "Positions of the cache; default: the smaller of 4096 and the model's maximum");
   sub->add_option("--prefill", options->prefill,
                   "Prompt lengths with their own signature; default: 1024,256,64,16,4,1");
+  sub->add_option("--kv", options->kv,
+                  "Type of the cache in the bundle; f16 halves it, in every runtime")
+      ->check(CLI::IsMember(std::vector<std::string>{"f32", "f16"}))
+      ->capture_default_str();
+  sub->add_option("--prefer-activation-type", options->activation_type,
+                  "What a GPU should compute in: fp16, fp32 or fp32_fp16; default: it decides")
+      ->check(CLI::IsMember(std::vector<std::string>{"fp16", "fp32", "fp32_fp16"}));
+  sub->add_option("--max-buffer", options->max_buffer,
+                  "Pick context and prefill lengths so that no tensor of the decoder is larger, "
+                  "such as 1GiB or 128MiB");
   sub->add_flag("--template-compat", options->template_compat,
                 "Wrap a chat template that LiteRT-LM cannot run into one that it can");
   sub->add_flag("--strict", options->strict,

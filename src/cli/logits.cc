@@ -21,9 +21,11 @@ namespace {
 struct LogitsArgs {
   std::string model, out, id_text;
   std::vector<std::int32_t> ids;  // from id_text
-  std::string positions = "last", engine = "kernels", compute, kv = "f32";
+  std::string positions = "last", engine = "auto", compute, kv;
   int threads = 0;
 };
+
+const std::vector<std::string> kEngineWords = {"auto", "kernels", "reference", "graph"};
 
 // [positions, vocab]
 struct Logits {
@@ -45,8 +47,20 @@ Result<Logits> RunReference(const LogitsArgs& args) {
   return Logits{std::move(all), model.spec.vocab};
 }
 
-Result<Logits> RunKernels(const LogitsArgs& args) {
-  HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
+Result<Logits> RunEngine(const LogitsArgs& args) {
+  using runtime::RunChoice;
+  RunChoice run = RunChoice::kAuto;
+  if (args.engine == "kernels") run = RunChoice::kKernels;
+  if (args.engine == "graph") {
+    run = RunChoice::kGraph;
+    if (!args.compute.empty() || !args.kv.empty()) {
+      return Status(Code::kInvalidArgument,
+                    "--engine graph computes as the graph says; --compute and --kv need "
+                    "--engine kernels");
+    }
+  }
+  const std::string kv = args.kv.empty() ? "f32" : args.kv;
+  HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, kv, run));
   HONE_ASSIGN(const auto sequence, engine->NewSequence());
   Logits logits{{}, engine->spec().vocab};
   const runtime::StepPart part{sequence.get(), args.ids, args.positions == "all"};
@@ -62,7 +76,7 @@ Status Run(LogitsArgs& args) {
   args.ids.assign(ids.begin(), ids.end());
   CancelFlag();
   HONE_ASSIGN(const Logits logits,
-              args.engine == "reference" ? RunReference(args) : RunKernels(args));
+              args.engine == "reference" ? RunReference(args) : RunEngine(args));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
   const auto size = static_cast<std::int64_t>(logits.values.size());
   const std::array<std::int64_t, 2> shape = {size / logits.vocab, logits.vocab};
@@ -87,16 +101,17 @@ void RegisterLogits(CLI::App& app, Command* selected) {
       ->capture_default_str();
   logits
       ->add_option("--engine", args->engine,
-                   "kernels, or reference: plain float32 loops on the dequantized weights")
-      ->check(CLI::IsMember(std::vector<std::string>{"kernels", "reference"}))
+                   "kernels; reference: plain float32 loops on the dequantized weights; graph: a "
+                   "bundle's own graph, operator by operator, slow; auto: kernels, or the graph of "
+                   "a bundle that the kernels cannot run")
+      ->check(CLI::IsMember(kEngineWords))
       ->capture_default_str();
   logits
       ->add_option("--compute", args->compute,
                    "Activations (default: q8 for quantized bundles, f32 else)")
       ->check(CLI::IsMember(kComputeWords));
-  logits->add_option("--kv", args->kv, "Type of the key/value cache")
-      ->check(CLI::IsMember(kKvWords))
-      ->capture_default_str();
+  logits->add_option("--kv", args->kv, "Type of the key/value cache (default: f32)")
+      ->check(CLI::IsMember(kKvWords));
   logits->add_option("--threads", args->threads, "0: all available")->capture_default_str();
   logits->add_option("-o,--output", args->out, "The .npy file to write")->required();
   logits->callback([args, selected] { *selected = [args] { return Run(*args); }; });

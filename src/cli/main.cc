@@ -26,6 +26,13 @@ void RegisterCommands(CLI::App& app, Command* selected) {
   RegisterConvert(app, selected);
   RegisterRun(app, selected);
   RegisterPeek(app, selected);
+  RegisterCheck(app, selected);
+  RegisterRepair(app, selected);
+  RegisterEdit(app, selected);
+  RegisterQuantize(app, selected);
+  RegisterUnpack(app, selected);
+  RegisterPack(app, selected);
+  RegisterManifest(app, selected);
   RegisterLogits(app, selected);
   RegisterTokenize(app, selected);
   RegisterRender(app, selected);
@@ -34,8 +41,8 @@ void RegisterCommands(CLI::App& app, Command* selected) {
 std::string EnvHelp() {
   std::string out = "Environment variables that Hone reads:\n";
   for (const EnvVar& var : EnvTable()) {
-    std::array<char, 32> name{};
-    std::snprintf(name.data(), name.size(), "  %-14s ", var.name);
+    std::array<char, 40> name{};
+    std::snprintf(name.data(), name.size(), "  %-23s ", var.name);
     out += StrCat(name.data(), var.meaning, "\n");
   }
   return out;
@@ -79,7 +86,9 @@ int Main(int argc, char** argv) {
   Status status = CheckCpuCap();
   if (status.ok()) status = selected();
   const int code = Finish(0);
-  return status.ok() ? code : PrintError(status.code(), status.message());
+  if (status.ok()) return code;
+  const int failed = PrintError(status.code(), status.message());
+  return status.code() == kCheckFailed ? 1 : failed;
 }
 
 }  // namespace

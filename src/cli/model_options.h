@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/resolve_source.h"
 #include "runtime/chat.h"
 #include "runtime/engine.h"
 
@@ -56,14 +57,16 @@ inline void PrintWarnings(const std::vector<std::string>& warnings) {
 }
 
 // The engine that --threads, --compute and --kv ask for; prints its warnings.
-inline Result<std::unique_ptr<runtime::Engine>> OpenEngine(const std::string& model, int threads,
-                                                           const std::string& compute,
-                                                           const std::string& kv) {
+inline Result<std::unique_ptr<runtime::Engine>> OpenEngine(
+    const std::string& model, int threads, const std::string& compute, const std::string& kv,
+    runtime::RunChoice run = runtime::RunChoice::kAuto) {
   runtime::EngineOptions options;
   HONE_ASSIGN(options.num_threads, ResolveThreads(threads));
   options.compute = ComputeFromWord(compute);
   options.kv = KvFromWord(kv);
-  HONE_ASSIGN(auto engine, runtime::Engine::Open(model, options));
+  options.run = run;
+  HONE_ASSIGN(const ResolvedSource source, ResolveSource(model));
+  HONE_ASSIGN(auto engine, runtime::Engine::Open(source.path, options));
   PrintWarnings(engine->warnings());
   return engine;
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "bundle/peek_check.h"
 #include "cli/cli.h"
 #include "formats/litertlm/litertlm.h"
 
@@ -28,7 +29,9 @@ Status Peek(const PeekOptions& options) {
   }
   HONE_ASSIGN(const auto bundle, formats::litertlm::Bundle::Open(options.path));
   for (const std::string& warning : bundle->warnings()) PrintWarning(warning);
-  HONE_ASSIGN(const Json facts, bundle::PeekBundle(*bundle));
+  HONE_ASSIGN(Json facts, bundle::PeekBundle(*bundle));
+  HONE_ASSIGN(const int threads, ResolveThreads(0));
+  HONE_TRY(bundle::AddCheckedFacts(options.path, threads, facts));
   if (options.json) {
     PrintJson(facts);
   } else {

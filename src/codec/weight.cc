@@ -12,21 +12,29 @@
 
 #include "base/check.h"
 #include "base/float16.h"
+#include "codec/gguf_blocks.h"
 
 namespace hone::codec {
 namespace {
 
-constexpr std::int64_t kGgufBlock = 32;
-constexpr std::size_t kQ40Bytes = 18;  // scale, 16 bytes of codes
-constexpr std::size_t kQ41Bytes = 20;  // scale, minimum, 16 bytes of codes
-constexpr std::size_t kQ80Bytes = 34;  // scale, 32 codes
-
 // In the order of Coding.
 constexpr CodingFacts kFacts[] = {
-    {"f32", 32, 1, 4, true, false, false},         {"f16", 16, 1, 2, true, false, false},
-    {"bf16", 16, 1, 2, true, false, false},        {"int8", 8, 1, 1, false, false, false},
-    {"int4", 4, 2, 1, false, false, false},        {"q4_0", 4, 32, kQ40Bytes, false, true, false},
-    {"q4_1", 4, 32, kQ41Bytes, false, true, true}, {"q8_0", 8, 32, kQ80Bytes, false, true, false},
+    {"f32", 32, 1, 4, true, false, -1, -1},
+    {"f16", 16, 1, 2, true, false, -1, -1},
+    {"bf16", 16, 1, 2, true, false, -1, -1},
+    {"int8", 8, 1, 1, false, false, -1, -1},
+    {"int4", 4, 2, 1, false, false, -1, -1},
+    {"q4_0", 4, 32, kQ40Bytes, false, true, 0, -1},
+    {"q4_1", 4, 32, kQ41Bytes, false, true, 0, 2},
+    {"q8_0", 8, 32, kQ80Bytes, false, true, 0, -1},
+    {"q5_0", 5, 32, kQ50Bytes, false, true, 0, -1},
+    {"q5_1", 5, 32, kQ51Bytes, false, true, 0, 2},
+    {"q2_k", 2, 256, kQ2KBytes, false, true, 80, 82},
+    {"q3_k", 3, 256, kQ3KBytes, false, true, 108, -1},
+    {"q4_k", 4, 256, kQ4KBytes, false, true, 0, 2},
+    {"q5_k", 5, 256, kQ5KBytes, false, true, 0, 2},
+    {"q6_k", 6, 256, kQ6KBytes, false, true, 208, -1},
+    {"f8_e4m3", 8, 1, 1, false, false, -1, -1},
 };
 
 template <typename T>
@@ -64,27 +72,6 @@ void DecodeInt4(const std::byte* p, std::int64_t n, float scale, float* out) {
   }
 }
 
-void DecodeQ40(const std::byte* p, float* out) {
-  const float scale = Fp16ToFloat(Load<std::uint16_t>(p));
-  for (int i = 0; i < 16; ++i) {
-    out[i] = scale * static_cast<float>(LowNibble(p[2 + i]) - 8);
-    out[i + 16] = scale * static_cast<float>(HighNibble(p[2 + i]) - 8);
-  }
-}
-
-void DecodeQ41(const std::byte* p, float* out) {
-  const float scale = Fp16ToFloat(Load<std::uint16_t>(p));
-  const float minimum = Fp16ToFloat(Load<std::uint16_t>(p + 2));
-  for (int i = 0; i < 16; ++i) {
-    out[i] = scale * static_cast<float>(LowNibble(p[4 + i])) + minimum;
-    out[i + 16] = scale * static_cast<float>(HighNibble(p[4 + i])) + minimum;
-  }
-}
-
-void DecodeQ80(const std::byte* p, float* out) {
-  DecodeInt8(p + 2, kGgufBlock, Fp16ToFloat(Load<std::uint16_t>(p)), out);
-}
-
 void DecodeInt4Row(const WeightView& view, std::int64_t row, float* out) {
   const std::byte* codes = view.codes.data() + row * view.cols / 2;
   if (view.type.block == 0) {
@@ -100,12 +87,26 @@ void DecodeInt4Row(const WeightView& view, std::int64_t row, float* out) {
   }
 }
 
-template <std::size_t kBytes, typename Decode>
-void DecodeGroups(const WeightView& view, std::int64_t row, Decode decode, float* out) {
-  const std::int64_t groups = view.cols / kGgufBlock;
-  const std::byte* p = view.codes.data() + static_cast<std::size_t>(row * groups) * kBytes;
-  for (std::int64_t g = 0; g < groups; ++g)
-    decode(p + static_cast<std::size_t>(g) * kBytes, out + g * kGgufBlock);
+std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void DecodeFp8Row(const WeightView& view, std::int64_t row, float* out) {
+  const std::byte* codes = view.codes.data() + row * view.cols;
+  const std::int64_t block = view.type.block == 0 ? view.cols : view.type.block;
+  const std::int64_t scale_row = view.type.block == 0 ? row : row / block;
+  const std::byte* scales = view.scales.data() + 4 * scale_row * CeilDiv(view.cols, block);
+  for (std::int64_t c = 0; c < view.cols; ++c) {
+    out[c] = Load<float>(scales + 4 * (c / block)) *
+             Fp8E4M3ToFloat(std::to_integer<std::uint8_t>(codes[c]));
+  }
+}
+
+void DecodeBlocks(const WeightView& view, std::int64_t row, BlockDecoder decode, float* out) {
+  const CodingFacts& facts = Facts(view.type.coding);
+  const std::int64_t blocks = view.cols / facts.group_values;
+  const std::byte* p = view.codes.data() + row * blocks * facts.group_bytes;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    decode(p + b * facts.group_bytes, out + b * facts.group_values);
+  }
 }
 
 void DecodeRow(const WeightView& view, std::int64_t row, float* out) {
@@ -124,11 +125,27 @@ void DecodeRow(const WeightView& view, std::int64_t row, float* out) {
     case Coding::kInt4:
       return DecodeInt4Row(view, row, out);
     case Coding::kGgufQ4_0:
-      return DecodeGroups<kQ40Bytes>(view, row, DecodeQ40, out);
+      return DecodeBlocks(view, row, DecodeQ40, out);
     case Coding::kGgufQ4_1:
-      return DecodeGroups<kQ41Bytes>(view, row, DecodeQ41, out);
+      return DecodeBlocks(view, row, DecodeQ41, out);
     case Coding::kGgufQ8_0:
-      return DecodeGroups<kQ80Bytes>(view, row, DecodeQ80, out);
+      return DecodeBlocks(view, row, DecodeQ80, out);
+    case Coding::kGgufQ5_0:
+      return DecodeBlocks(view, row, DecodeQ50, out);
+    case Coding::kGgufQ5_1:
+      return DecodeBlocks(view, row, DecodeQ51, out);
+    case Coding::kGgufQ2_K:
+      return DecodeBlocks(view, row, DecodeQ2K, out);
+    case Coding::kGgufQ3_K:
+      return DecodeBlocks(view, row, DecodeQ3K, out);
+    case Coding::kGgufQ4_K:
+      return DecodeBlocks(view, row, DecodeQ4K, out);
+    case Coding::kGgufQ5_K:
+      return DecodeBlocks(view, row, DecodeQ5K, out);
+    case Coding::kGgufQ6_K:
+      return DecodeBlocks(view, row, DecodeQ6K, out);
+    case Coding::kF8E4M3:
+      return DecodeFp8Row(view, row, out);
   }
 }
 
@@ -143,7 +160,7 @@ std::optional<std::uint64_t> CodesBytesChecked(WeightType type, std::int64_t row
 }
 
 Status CheckFiniteScales(const WeightView& view) {
-  const std::size_t size = view.type.block == 0 ? 4 : 2;
+  const std::size_t size = view.type.block == 0 || view.type.coding == Coding::kF8E4M3 ? 4 : 2;
   for (std::size_t i = 0; i < view.scales.size() / size; ++i) {
     const std::byte* p = view.scales.data() + i * size;
     const float scale = size == 4 ? Load<float>(p) : Fp16ToFloat(Load<std::uint16_t>(p));
@@ -204,6 +221,9 @@ std::uint64_t ScalesBytes(WeightType type, std::int64_t rows, std::int64_t cols)
   if (facts.is_float || facts.interleaved_scale) return 0;
   const auto r = static_cast<std::uint64_t>(rows);
   if (type.block == 0) return r * 4;
+  if (type.coding == Coding::kF8E4M3) {
+    return static_cast<std::uint64_t>(CeilDiv(rows, type.block) * CeilDiv(cols, type.block)) * 4;
+  }
   return r * static_cast<std::uint64_t>(cols / type.block) * 2;
 }
 
@@ -213,15 +233,17 @@ Status CheckShape(WeightType type, std::int64_t rows, std::int64_t cols) {
     return Status(Code::kUnsupported,
                   StrCat("shape [", rows, ", ", cols, "]: both numbers must be at least 1"));
   }
-  if (type.block != 0 && (type.coding != Coding::kInt4 || type.block < 0 || type.block % 32 != 0)) {
-    return Status(Code::kUnsupported, StrCat(facts.name, " in blocks of ", type.block,
-                                             ": only int4 has blocks, of a multiple of 32 values"));
+  const bool has_blocks = type.coding == Coding::kInt4 || type.coding == Coding::kF8E4M3;
+  if (type.block != 0 && (!has_blocks || type.block < 0 || type.block % 32 != 0)) {
+    return Status(Code::kUnsupported,
+                  StrCat(facts.name, " in blocks of ", type.block,
+                         ": only int4 and f8_e4m3 have blocks, of a multiple of 32 values"));
   }
   if (cols % facts.group_values != 0) {
     return Status(Code::kUnsupported, StrCat(cols, " columns: ", TypeName(type),
                                              " needs a multiple of ", facts.group_values));
   }
-  if (type.block != 0 && cols % type.block != 0) {
+  if (type.block != 0 && type.coding == Coding::kInt4 && cols % type.block != 0) {
     return Status(Code::kUnsupported,
                   StrCat(cols, " columns: the block of ", type.block, " does not divide them"));
   }

@@ -25,6 +25,15 @@ enum class Coding : std::uint8_t {
               // offset 8
   kGgufQ4_1,  // as Q4_0 with an fp16 minimum after the scale, no offset
   kGgufQ8_0,  // blocks of 32: fp16 scale, 32 signed bytes
+  kGgufQ5_0,  // as Q4_0 with a fifth bit, offset 16
+  kGgufQ5_1,  // as Q4_1 with a fifth bit
+  kGgufQ2_K,  // the K types: super-blocks of 256, see gguf_blocks.h
+  kGgufQ3_K,
+  kGgufQ4_K,
+  kGgufQ5_K,
+  kGgufQ6_K,
+  kF8E4M3,  // float of 8 bits; block 0: one float32 scale a row, else one for each square of block
+            // by block values (the last ones may be cut)
 };
 
 // What a tensor's bytes mean. Plain data; compare with ==.
@@ -38,11 +47,12 @@ struct WeightType {
 struct CodingFacts {
   const char* name;  // "f32", "int4", "q4_1"
   int bits;          // of one code
-  int group_values;  // values in one indivisible group of codes: 1, 2 or 32
+  int group_values;  // values in one indivisible group of codes: 1, 2, 32 or 256
   int group_bytes;   // bytes of that group, with interleaved scales
   bool is_float;
   bool interleaved_scale;  // scale (and minimum) live inside the group, not in WeightView::scales
-  bool has_minimum;
+  int scale_at;            // offset of the fp16 scale in the group; -1: there is none
+  int minimum_at;  // offset of the fp16 minimum, or scale of the minimums; -1: there is none
 };
 const CodingFacts& Facts(Coding coding);
 
@@ -55,8 +65,9 @@ struct WeightView {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   ByteSpan codes;   // canonical order; size CodesBytes(type, rows, cols)
-  ByteSpan scales;  // float32 [rows] if block is 0, fp16 [rows, cols / block] else; empty for
-                    // floats and interleaved codings
+  ByteSpan scales;  // float32 [rows] if block is 0; else fp16 [rows, cols / block] for int4,
+                    // float32 [ceil(rows / block), ceil(cols / block)] for f8_e4m3; empty for the
+                    // longer floats and interleaved codings
 };
 
 // A quantized or converted matrix that owns its bytes.

@@ -53,8 +53,9 @@ TEST(WeightType, FactsFollowTheOrderOfTheEnum) {
   EXPECT_STREQ(Facts(Coding::kInt8).name, "int8");
   EXPECT_STREQ(Facts(Coding::kGgufQ4_0).name, "q4_0");
   EXPECT_STREQ(Facts(Coding::kGgufQ8_0).name, "q8_0");
-  EXPECT_TRUE(Facts(Coding::kGgufQ4_1).has_minimum);
-  EXPECT_FALSE(Facts(Coding::kGgufQ4_0).has_minimum);
+  EXPECT_EQ(Facts(Coding::kGgufQ4_1).minimum_at, 2);
+  EXPECT_STREQ(Facts(Coding::kGgufQ6_K).name, "q6_k");
+  EXPECT_EQ(Facts(Coding::kGgufQ4_0).minimum_at, -1);
   EXPECT_TRUE(Facts(Coding::kBf16).is_float);
 }
 
@@ -200,6 +201,46 @@ TEST(DecodeRows, ReadsTheSecondRowOfGgufBlocks) {
   const auto out = Decode({{Coding::kGgufQ8_0, 0}, 2, 64, codes, {}}, 1, 1);
   EXPECT_EQ(out[0], 3.0f);
   EXPECT_EQ(out[32], 4.0f);
+}
+
+TEST(DecodeRows, ReadsEightBitFloatsWithAScaleForEachRow) {
+  // 1, -1, 448 (the largest), 2^-9 (the smallest), 0, 1.125 of row 0 and the same of row 1.
+  const auto codes =
+      Bytes({0x38, 0xb8, 0x7e, 0x01, 0x00, 0x39, 0x38, 0xb8, 0x7e, 0x01, 0x00, 0x39});
+  const auto scales = Raw<float>({2.0f, 0.5f});
+  const WeightView view{{Coding::kF8E4M3, 0}, 2, 6, codes, scales};
+  ASSERT_TRUE(CheckView(view).ok());
+  EXPECT_EQ(Decode(view, 0, 2), (std::vector<float>{2, -2, 896, 0x1p-8f, 0, 2.25f, 0.5f, -0.5f, 224,
+                                                    0x1p-10f, 0, 0.5625f}));
+}
+
+TEST(DecodeRows, ReadsEightBitFloatsWithAScaleForEachSquare) {
+  const std::vector<std::byte> codes(33 * 40, std::byte{0x38});  // ones
+  const auto scales = Raw<float>({1, 2, 3, 4});                  // squares of 32, cut at the edges
+  const WeightView view{{Coding::kF8E4M3, 32}, 33, 40, codes, scales};
+  ASSERT_TRUE(CheckView(view).ok());
+  const auto out = Decode(view, 31, 2);
+  EXPECT_EQ(out[31], 1.0f);
+  EXPECT_EQ(out[32], 2.0f);
+  EXPECT_EQ(out[40], 3.0f);
+  EXPECT_EQ(out[79], 4.0f);
+  WeightView cut = view;
+  cut.scales = cut.scales.first(12);
+  EXPECT_FALSE(CheckView(cut).ok());
+}
+
+TEST(Float16, EveryEightBitFloatIsItsFormula) {
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = (code >> 3) & 15, mantissa = code & 7;
+    const float value = Fp8E4M3ToFloat(static_cast<std::uint8_t>(code));
+    if ((code & 127) == 127) {
+      EXPECT_TRUE(std::isnan(value));
+      continue;
+    }
+    const double want =
+        exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+    EXPECT_EQ(value, static_cast<float>(code < 128 ? want : -want)) << code;
+  }
 }
 
 TEST(EncodeRowInt, RoundsHalfToEvenAndClamps) {

@@ -54,15 +54,22 @@ void BundleWriter::End() {
   hash_.reset();
 }
 
-Result<BundleWriter::Finished> BundleWriter::Finish() {
-  HONE_CHECK(!hash_);
+std::string BundleWriter::ContentUuid() const {
   bridge::Sha256 content;
   for (const SectionDigest& digest : digests_) {
     content.Update(AsBytes(digest.name));
     content.Update(AsBytes(digest.sha256));
   }
-  header_.system = {{.key = "Authors", .value = "Hone"},
-                    {.key = "uuid", .value = UuidFromDigest(content.FinishHex())}};
+  return UuidFromDigest(content.FinishHex());
+}
+
+Result<BundleWriter::Finished> BundleWriter::Finish() {
+  return Finish({{.key = "Authors", .value = "Hone"}, {.key = "uuid", .value = ContentUuid()}});
+}
+
+Result<BundleWriter::Finished> BundleWriter::Finish(std::vector<litertlm::KeyValue> system) {
+  HONE_CHECK(!hash_);
+  header_.system = std::move(system);
   HONE_ASSIGN(const std::vector<std::byte> head, litertlm::EncodeHeader(header_));
   HONE_TRY(file_->WriteAt(0, head));
 

@@ -43,6 +43,10 @@ class BundleWriter {
   };
   // Writes the header, whose uuid comes from the sections' digests, and puts the file in place.
   Result<Finished> Finish();
+  // The uuid that Finish() writes, from the digests of the sections so far.
+  std::string ContentUuid() const;
+  // The same with the caller's system metadata.
+  Result<Finished> Finish(std::vector<formats::litertlm::KeyValue> system);
 
  private:
   BundleWriter() = default;

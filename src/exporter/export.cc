@@ -8,12 +8,14 @@
 #include "base/cpu_info.h"
 #include "base/thread_pool.h"
 #include "exporter/bundle_writer.h"
+#include "exporter/fit_buffers.h"
 #include "exporter/hone_json.h"
 #include "exporter/llm_metadata_builder.h"
 #include "exporter/tflite_writer.h"
 #include "formats/litertlm/litertlm.h"
 #include "formats/litertlm/llm_metadata.h"
 #include "graph/builder.h"
+#include "model/rope.h"
 
 namespace hone::exporter {
 namespace {
@@ -44,9 +46,9 @@ Status AppendSection(BundleWriter& bundle, SectionType type, std::vector<litertl
   return Status();
 }
 
-Status AppendModel(BundleWriter& bundle, const char* model_type, const TfliteWriter& writer,
-                   const WeightPass& pass) {
-  HONE_TRY(bundle.Begin(SectionType::kTfliteModel, {{.key = "model_type", .value = model_type}}));
+Status AppendModel(BundleWriter& bundle, std::vector<litertlm::KeyValue> items,
+                   const TfliteWriter& writer, const WeightPass& pass) {
+  HONE_TRY(bundle.Begin(SectionType::kTfliteModel, std::move(items)));
   HONE_TRY(writer.Write(pass, [&](ByteSpan bytes) { return bundle.Append(bytes); }));
   bundle.End();
   return Status();
@@ -56,21 +58,79 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& from) 
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// Frequencies that depend on the length become those for the context, since a graph has one table.
+// Returns what was done, one line for each kind of rope.
+std::vector<std::string> FixRopes(std::int64_t context, model::DecoderSpec& spec) {
+  std::vector<std::string> facts;
+  for (model::RopeTable& table : spec.ropes) {
+    if (!table.by_length) continue;
+    const bool ntk = table.by_length->kind == model::RopeByLength::Kind::kDynamicNtk;
+    const bool within = context <= table.by_length->original_positions;
+    const char* which = ntk ? (within ? "theta as it is" : "theta grown")
+                            : (within ? "short factors" : "long factors");
+    std::string fact = StrCat("rope frequencies are those for a context of ", context,
+                              " positions (", ntk ? "dynamic NTK, " : "LongRoPE, ", which, ")");
+    if (std::find(facts.begin(), facts.end(), fact) == facts.end()) {
+      facts.push_back(std::move(fact));
+    }
+    table = model::RopeForLength(table, context);
+  }
+  return facts;
+}
+
+struct Plan {
+  model::DecoderModel model;  // with the ropes of the context
+  graph::BuildOptions build;
+  quant::Resolved schemes;
+  std::vector<std::string> ropes;
+  std::vector<std::string> notes;
+};
+
+// Context, prefill lengths and the scheme of every weight.
+Result<Plan> MakePlan(const model::DecoderModel& model, const ExportOptions& options) {
+  static const std::vector<std::int64_t> kDefaultPrefill = {1024, 256, 64, 16, 4, 1};
+  Plan plan;
+  plan.model = model;
+  plan.build.half_cache = options.half_cache;
+  HONE_ASSIGN(plan.build.context, ChooseContext(options.context, model.spec));
+  HONE_ASSIGN(plan.build.prefill,
+              graph::PrefillLadder(options.prefill.empty() ? kDefaultPrefill : options.prefill,
+                                   plan.build.context));
+  HONE_ASSIGN(plan.schemes, quant::Resolve(options.recipe, model.spec, options.strict));
+  plan.notes = plan.schemes.notes;
+  if (options.max_buffer != 0) {
+    const FitRequest request{.max_bytes = options.max_buffer,
+                             .keep_context = options.context != 0,
+                             .keep_rungs = !options.prefill.empty()};
+    HONE_ASSIGN(FitResult fit, FitBuffers(model, plan.schemes, plan.build, request));
+    plan.build = std::move(fit.build);
+    Append(plan.notes, fit.notes);
+  }
+  plan.ropes = FixRopes(plan.build.context, plan.model.spec);
+  Append(plan.notes, plan.ropes);
+  return plan;
+}
+
+std::vector<litertlm::KeyValue> DecoderItems(const ExportOptions& options) {
+  std::vector<litertlm::KeyValue> items = {
+      {.key = "model_type", .value = "tf_lite_prefill_decode"}};
+  if (!options.prefer_activation_type.empty()) {
+    items.push_back({.key = "prefer_activation_type", .value = options.prefer_activation_type});
+  }
+  return items;
+}
+
 }  // namespace
 
 Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const ExportOptions& options,
                                   const std::string& out) {
-  const model::DecoderModel& model = checkpoint.model;
-  HONE_ASSIGN(const std::int64_t context, ChooseContext(options.context, model.spec));
-  graph::BuildOptions build;
-  build.context = context;
-  HONE_ASSIGN(build.prefill, graph::PrefillLadder(options.prefill, context));
-  HONE_ASSIGN(const quant::Resolved schemes,
-              quant::Resolve(options.recipe, model.spec, options.strict));
+  HONE_ASSIGN(const Plan plan, MakePlan(checkpoint.model, options));
+  const model::DecoderModel& model = plan.model;
+  const std::int64_t context = plan.build.context;
   HONE_ASSIGN(const BundleText text,
               BuildBundleText(model.spec, checkpoint.text, context, options.template_compat));
-  HONE_ASSIGN(const graph::Graph decoder, graph::BuildDecoder(model, schemes, build));
-  HONE_ASSIGN(const graph::Graph embedder, graph::BuildEmbedder(model, schemes, build));
+  HONE_ASSIGN(const graph::Graph decoder, graph::BuildDecoder(model, plan.schemes, plan.build));
+  HONE_ASSIGN(const graph::Graph embedder, graph::BuildEmbedder(model, plan.schemes, plan.build));
 
   // Everything that the text and the shapes can get wrong has been refused by now; what is left is
   // the weights and the disk.
@@ -102,11 +162,18 @@ Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const Exp
                              BuildExecutorMetadata(model.spec.num_layers, context)))));
   HONE_TRY(AppendSection(bundle, SectionType::kHfTokenizerZlib, {},
                          litertlm::DeflateTokenizer(checkpoint.text.tokenizer_json)));
-  HONE_TRY(AppendModel(bundle, "tf_lite_prefill_decode", decoder_writer, pass));
-  HONE_TRY(AppendModel(bundle, "tf_lite_embedder", embedder_writer, pass));
-  const std::string hone_json =
-      BuildHoneJson(model.spec, options.recipe, schemes, context, build.prefill, checkpoint.text,
-                    text, bundle.digests());
+  HONE_TRY(AppendModel(bundle, DecoderItems(options), decoder_writer, pass));
+  HONE_TRY(AppendModel(bundle, {{.key = "model_type", .value = "tf_lite_embedder"}},
+                       embedder_writer, pass));
+  const std::string hone_json = BuildHoneJson({.spec = model.spec,
+                                               .recipe = options.recipe,
+                                               .schemes = plan.schemes,
+                                               .build = plan.build,
+                                               .text = checkpoint.text,
+                                               .bundle_text = text,
+                                               .options = options,
+                                               .ropes = plan.ropes,
+                                               .sections = bundle.digests()});
   HONE_TRY(AppendSection(bundle, SectionType::kGenericBinaryData,
                          {{.key = "name", .value = "hone.json"}}, AsBytes(hone_json)));
   HONE_TRY(pass.CheckCancel());
@@ -115,7 +182,9 @@ Result<ExportReport> ExportBundle(const model::Checkpoint& checkpoint, const Exp
   ExportReport report;
   report.bytes = finished.bytes;
   report.sha256 = std::move(finished.sha256);
-  report.notes = schemes.notes;
+  report.context = context;
+  report.prefill = plan.build.prefill;
+  report.notes = plan.notes;
   Append(report.notes, text.notes);
   report.warnings = checkpoint.text.warnings;
   Append(report.warnings, text.warnings);

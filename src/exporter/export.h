@@ -15,12 +15,25 @@
 
 namespace hone::exporter {
 
+// Where a checkpoint came from, for hone.json; empty: not known.
+struct SourceFacts {
+  std::string repository;  // "openbmb/MiniCPM5-2B"
+  std::string revision;    // a commit
+};
+
 struct ExportOptions {
   quant::Recipe recipe;
   bool strict = false;
   std::int64_t context = 0;  // 0: the smaller of 4096 and the model's maximum
-  std::vector<std::int64_t> prefill = {1024, 256, 64,
-                                       16,   4,   1};  // rungs above the context are dropped
+  // Rungs above the context are dropped. Empty: 1024, 256, 64, 16, 4, 1.
+  std::vector<std::int64_t> prefill;
+  bool half_cache = false;  // float16 caches
+  // "fp16", "fp32" or "fp32_fp16": what a GPU should compute in; empty: it decides.
+  std::string prefer_activation_type;
+  // No tensor of the decoder may be larger: context and prefill are picked so, those that are given
+  // are kept or refused (see fit_buffers.h). 0: no limit.
+  std::uint64_t max_buffer = 0;
+  SourceFacts source;
   bool template_compat = false;  // wrap a template that LiteRT-LM cannot run into one that both run
   bool allow_nonfinite = false;
   int num_threads = 0;                        // 0: all available
@@ -32,6 +45,8 @@ struct ExportOptions {
 struct ExportReport {
   std::uint64_t bytes = 0;
   std::string sha256;
+  std::int64_t context = 0;  // as picked
+  std::vector<std::int64_t> prefill;
   std::vector<std::string> notes;     // facts: an int8 fallback, stop ids and where they came from
   std::vector<std::string> warnings;  // risks: template features that LiteRT-LM cannot run
 };

@@ -23,7 +23,10 @@
 #include "exporter/bundle_writer.h"
 #include "formats/litertlm/litertlm.h"
 #include "formats/litertlm/llm_metadata.h"
+#include "formats/tflite/largest_tensors.h"
 #include "formats/tflite/tflite.h"
+#include "graph/builder.h"
+#include "graph/largest_tensors.h"
 #include "model/checkpoint.h"
 #include "quant/quantize.h"
 
@@ -175,6 +178,81 @@ TEST_F(Export, UsesOnlyOperationsTypesAndRanksThatLitertTorchUses) {
     }
     for (const std::string& op : Operations(ReadSection(*bundle, "tf_lite_embedder"))) {
       EXPECT_TRUE(embedder_ops.contains(op)) << preset << ": " << op;
+    }
+  }
+}
+
+// What a plain Llama's decoder was before the builder learned about other models.
+TEST_F(Export, AnLlamaDecoderKeepsItsBytes) {
+  const std::pair<const char*, const char*> kExpected[] = {
+      {"families/llama-gqa8/hf",
+       "d646dff5dae9be766e811a92c1a8cef5358423589b7d4a1c5fc87a280d61815a"},
+      {"families/llama-yarn/hf",
+       "99cbaa1b7d47b548d1527f4e6c34f2f8b3dc0bda0046b2984a8921b7b7040647"}};
+  for (const auto& [source, sha256] : kExpected) {
+    ExportOptions options = Options("none");
+    options.context = 128;
+    options.prefill = {32, 8, 1};
+    Write(source, options, "m.litertlm");
+    const auto bundle = Load("m.litertlm");
+    const litertlm::Section* section =
+        bundle->Find(litertlm::SectionType::kTfliteModel, "tf_lite_prefill_decode");
+    ASSERT_NE(section, nullptr);
+    EXPECT_EQ(bridge::Sha256Hex(bundle->SectionBytes(*section)), sha256) << source;
+  }
+}
+
+TEST_F(Export, WritesFloat16CachesAndThePreferredTypeOnlyWhenAsked) {
+  ExportOptions options = Options("none");
+  options.context = 64;
+  Write("families/llama-gqa8/hf", options, "plain.litertlm");
+  options.half_cache = true;
+  options.prefer_activation_type = "fp32_fp16";
+  options.source = {.repository = "org/name", .revision = "0123abcd"};
+  Write("families/llama-gqa8/hf", options, "half.litertlm");
+  for (const bool half : {false, true}) {
+    const auto bundle = Load(half ? "half.litertlm" : "plain.litertlm");
+    const tflite::Model model = ReadSection(*bundle, "tf_lite_prefill_decode");
+    for (const tflite::SignatureDef& signature : model.signatures) {
+      for (const auto& [name, id] : signature.inputs) {
+        if (!name.starts_with("kv_cache_")) continue;
+        EXPECT_EQ(model.subgraphs[signature.subgraph].tensors[id].type,
+                  half ? tflite::TensorType::kFloat16 : tflite::TensorType::kFloat32);
+      }
+    }
+    const litertlm::Section* section =
+        bundle->Find(litertlm::SectionType::kTfliteModel, "tf_lite_prefill_decode");
+    EXPECT_EQ(section->Item("prefer_activation_type"), half ? "fp32_fp16" : "");
+    const litertlm::Section* facts = bundle->Find(litertlm::SectionType::kGenericBinaryData);
+    auto json = ParseJson(AsText(bundle->SectionBytes(*facts)));
+    ASSERT_TRUE(json.ok());
+    EXPECT_EQ(json->Find("kv") != nullptr, half);
+    ASSERT_EQ(json->Find("source") != nullptr, half);
+    if (!half) continue;
+    EXPECT_EQ(json->Find("source")->Find("revision")->AsString(), "0123abcd");
+  }
+}
+
+TEST_F(Export, TheLargestTensorsOfTheFileAreThoseOfTheGraph) {
+  for (const char* preset : {"none", "int4"}) {
+    ExportOptions options = Options(preset);
+    options.context = 128;
+    options.prefill = {32, 1};
+    Write("families/llama-gqa8/hf", options, "m.litertlm");
+    const model::Checkpoint checkpoint = Open("families/llama-gqa8/hf");
+    auto schemes = quant::Resolve(options.recipe, checkpoint.model.spec, false);
+    ASSERT_TRUE(schemes.ok());
+    auto graph =
+        graph::BuildDecoder(checkpoint.model, *schemes, {.context = 128, .prefill = {32, 1}});
+    ASSERT_TRUE(graph.ok());
+    const auto expected = graph::LargestTensors(*graph, 5);
+    const auto found =
+        tflite::LargestTensors(ReadSection(*Load("m.litertlm"), "tf_lite_prefill_decode"), 5);
+    ASSERT_EQ(found.size() * 5, expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found[i / 5].key, expected[i].signature);
+      EXPECT_EQ(found[i / 5].largest[i % 5].name, expected[i].name);
+      EXPECT_EQ(found[i / 5].largest[i % 5].bytes, expected[i].bytes);
     }
   }
 }

@@ -48,33 +48,47 @@ Json SchemesJson(const quant::Resolved& schemes) {
 
 }  // namespace
 
-std::string BuildHoneJson(const model::DecoderSpec& spec, const quant::Recipe& recipe,
-                          const quant::Resolved& schemes, std::int64_t context,
-                          const std::vector<std::int64_t>& prefill, const formats::TextFacts& text,
-                          const BundleText& bundle_text,
-                          const std::vector<SectionDigest>& sections) {
+Json RecipeJson(const quant::Recipe& recipe, const quant::Resolved& schemes) {
+  return Json(Json::Object{{"name", recipe.name}, {"schemes", SchemesJson(schemes)}});
+}
+
+std::string BuildHoneJson(const HoneJsonFacts& facts) {
+  const BundleText& bundle_text = facts.bundle_text;
+  const ExportOptions& options = facts.options;
   Json::Array ladder;
-  for (const std::int64_t length : prefill) ladder.emplace_back(length);
+  for (const std::int64_t length : facts.build.prefill) ladder.emplace_back(length);
   Json out(Json::Object{});
   out.Set("format", kHoneJsonFormat);
   out.Set("hone", HONE_VERSION);
-  out.Set("architecture", spec.architecture);
-  out.Set("recipe", Json(Json::Object{{"name", recipe.name}, {"schemes", SchemesJson(schemes)}}));
-  out.Set("context", context);
+  if (!options.source.repository.empty()) {
+    Json source(Json::Object{{"repository", options.source.repository}});
+    if (!options.source.revision.empty()) source.Set("revision", options.source.revision);
+    out.Set("source", std::move(source));
+  }
+  out.Set("architecture", facts.spec.architecture);
+  out.Set("recipe", RecipeJson(facts.recipe, facts.schemes));
+  out.Set("context", facts.build.context);
   out.Set("prefill", Json(std::move(ladder)));
+  if (facts.build.half_cache) out.Set("kv", "f16");
+  if (options.max_buffer != 0) out.Set("max_buffer", options.max_buffer);
+  if (!facts.ropes.empty()) {
+    Json::Array ropes;
+    for (const std::string& rope : facts.ropes) ropes.emplace_back(rope);
+    out.Set("rope", Json(std::move(ropes)));
+  }
   if (bundle_text.has_template) {
     out.Set("chat_template",
             Json(Json::Object{
                 {"sha256", bridge::Sha256Hex(AsBytes(*bundle_text.metadata.jinja_prompt_template))},
-                {"source_sha256", bridge::Sha256Hex(AsBytes(text.chat_template))},
+                {"source_sha256", bridge::Sha256Hex(AsBytes(facts.text.chat_template))},
                 {"wrapped", bundle_text.wrapped_template}}));
   }
-  out.Set("tokens", Json(Json::Object{{"bos", text.bos_token},
-                                      {"eos", text.eos_token},
-                                      {"pad", text.pad_token},
-                                      {"unk", text.unk_token}}));
+  out.Set("tokens", Json(Json::Object{{"bos", facts.text.bos_token},
+                                      {"eos", facts.text.eos_token},
+                                      {"pad", facts.text.pad_token},
+                                      {"unk", facts.text.unk_token}}));
   Json::Array list;
-  for (const SectionDigest& section : sections) {
+  for (const SectionDigest& section : facts.sections) {
     list.push_back(Json(Json::Object{
         {"name", section.name}, {"bytes", section.bytes}, {"sha256", section.sha256}}));
   }

@@ -150,12 +150,6 @@ void AddSuppressedIds(const model::DecoderSpec& spec, const bridge::Tokenizer& t
     if (id >= tokenizer.size() || !tokenizer.Piece(token).ok()) unused.push_back(token);
   }
   if (unused.empty()) return;
-  if (unused.size() > kMaxSuppressed) {
-    out.warnings.push_back(StrCat(unused.size(), " ids of the vocabulary of ", spec.vocab,
-                                  " have no token, more than the ", kMaxSuppressed,
-                                  " that a bundle lists; none is suppressed"));
-    return;
-  }
   out.notes.push_back(
       StrCat(unused.size(), " ids of the vocabulary have no token and are suppressed"));
   out.metadata.suppress_tokens = std::move(unused);

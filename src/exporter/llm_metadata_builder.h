@@ -18,8 +18,6 @@
 
 namespace hone::exporter {
 
-// Padded vocabularies: ids without a token are suppressed if there are at most this many.
-inline constexpr std::size_t kMaxSuppressed = 4096;
 // The sampler's k when the source samples: as Transformers where generation_config has no top_k,
 // and what stands for "no limit" (top_k 0), since LiteRT-LM needs a positive k.
 inline constexpr std::int32_t kDefaultTopK = 50;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "codec/weight.h"
 #include "model/checkpoint.h"
 #include "quant/quantize.h"
@@ -23,8 +24,10 @@ using graph::ElementType;
 using graph::OpKind;
 using ChannelScales = std::map<std::pair<model::Role, std::int64_t>, std::vector<float>>;
 
-// Rows that are read, checked and written at once: a few MiB of float32.
+// Values that one thread reads at once when it only looks for scales: a few MiB of float32.
 constexpr std::int64_t kBandValues = std::int64_t{1} << 20;
+// Values that all threads quantize together before they are handed on.
+constexpr std::int64_t kQuantBandValues = std::int64_t{1} << 22;
 
 std::int64_t BandRows(std::int64_t cols) { return std::max<std::int64_t>(1, kBandValues / cols); }
 
@@ -65,9 +68,11 @@ constexpr OpName kOps[] = {
     {OpKind::kDynamicUpdateSlice, tflite::Op::kDynamicUpdateSlice, 1},
     {OpKind::kEmbeddingLookup, tflite::Op::kEmbeddingLookup, 1},
     {OpKind::kFullyConnected, tflite::Op::kFullyConnected, 5},
+    {OpKind::kGelu, tflite::Op::kGelu, 1},
     {OpKind::kLogistic, tflite::Op::kLogistic, 1},
     {OpKind::kMaximum, tflite::Op::kMaximum, 1},
     {OpKind::kMean, tflite::Op::kMean, 1},
+    {OpKind::kMinimum, tflite::Op::kMinimum, 1},
     {OpKind::kMul, tflite::Op::kMul, 1},
     {OpKind::kPack, tflite::Op::kPack, 1},
     {OpKind::kReshape, tflite::Op::kReshape, 1},
@@ -75,13 +80,29 @@ constexpr OpName kOps[] = {
     {OpKind::kSin, tflite::Op::kSin, 1},
     {OpKind::kSlice, tflite::Op::kSlice, 1},
     {OpKind::kSoftmax, tflite::Op::kSoftmax, 1},
+    {OpKind::kSub, tflite::Op::kSub, 1},
+    {OpKind::kTanh, tflite::Op::kTanh, 1},
     {OpKind::kTranspose, tflite::Op::kTranspose, 1},
 };
 
-tflite::Operator ToOperator(const graph::Operation& operation) {
+tflite::TensorType PlainTensorType(ElementType type) {
+  switch (type) {
+    case ElementType::kInt32:
+      return tflite::TensorType::kInt32;
+    case ElementType::kFloat16:
+      return tflite::TensorType::kFloat16;
+    default:
+      return tflite::TensorType::kFloat32;
+  }
+}
+
+tflite::Operator ToOperator(const graph::Subgraph& subgraph, const graph::Operation& operation) {
   tflite::Operator out;
   const OpName& name = kOps[static_cast<std::size_t>(operation.kind)];
   HONE_CHECK(name.kind == operation.kind);
+  const auto type_of = [&](graph::TensorId id) {
+    return PlainTensorType(subgraph.tensors[static_cast<std::size_t>(id)].type);
+  };
   out.op = name.op;
   out.version = name.version;
   out.inputs = operation.inputs;
@@ -104,8 +125,11 @@ tflite::Operator ToOperator(const graph::Operation& operation) {
       out.options.adj_y = true;
       break;
     case OpKind::kCast:
-      out.options.in_type = tflite::TensorType::kInt32;
-      out.options.out_type = tflite::TensorType::kFloat32;
+      out.options.in_type = type_of(operation.inputs[0]);
+      out.options.out_type = type_of(operation.output);
+      break;
+    case OpKind::kGelu:
+      out.options.approximate = operation.approximate;
       break;
     case OpKind::kComposite:
       out.options.composite_name = "odml.rms_norm";
@@ -168,7 +192,7 @@ class SubgraphConverter {
     out.outputs = in.outputs;
     for (const graph::Tensor& tensor : in.tensors) out.tensors.push_back(ConvertTensor(tensor));
     for (std::size_t i = 0; i < in.tensors.size(); ++i) AddBlockScales(in.tensors[i], i, out);
-    for (const graph::Operation& op : in.operations) out.operators.push_back(ToOperator(op));
+    for (const graph::Operation& op : in.operations) out.operators.push_back(ToOperator(in, op));
     return out;
   }
 
@@ -177,7 +201,7 @@ class SubgraphConverter {
     tflite::Tensor out;
     out.name = in.name;
     out.shape = in.shape;
-    if (in.type == ElementType::kInt32) out.type = tflite::TensorType::kInt32;
+    out.type = PlainTensorType(in.type);
     if (in.constant != graph::kNoConstant) out.buffer = Buffers(in).data;
     if (in.type == ElementType::kWeight) {
       const graph::WeightSource& source = Source(in);
@@ -279,12 +303,14 @@ Result<std::vector<float>> ReadChannelScales(const model::Weight& weight,
 // Hands a planned file to a sink, from the front to the back.
 class PlanCursor {
  public:
-  PlanCursor(const tflite::WritePlan& plan, const Sink& sink) : plan_(plan), sink_(sink) {}
+  PlanCursor(const tflite::WritePlan& plan, BackgroundSink& sink) : plan_(plan), sink_(sink) {}
 
-  Status Write(ByteSpan bytes) {
+  Status Write(std::vector<std::byte> bytes) {
     position_ += bytes.size();
-    return sink_(bytes);
+    return sink_.Append(std::move(bytes));
   }
+  // For what went to the sink without the cursor.
+  void Skip(std::uint64_t bytes) { position_ += bytes; }
 
   // Everything before offset that is neither head nor deferred data: small pieces and zeros.
   Status AdvanceTo(std::uint64_t offset) {
@@ -300,16 +326,16 @@ class PlanCursor {
  private:
   Status WriteZeros(std::uint64_t end) {
     HONE_CHECK(end >= position_);
-    static constexpr std::array<std::byte, 4096> kZeros{};
+    constexpr std::uint64_t kMost = 1 << 20;
     while (position_ < end) {
-      const std::uint64_t part = std::min<std::uint64_t>(end - position_, kZeros.size());
-      HONE_TRY(Write(ByteSpan(kZeros).first(static_cast<std::size_t>(part))));
+      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(end - position_, kMost));
+      HONE_TRY(Write(std::vector<std::byte>(part)));
     }
     return Status();
   }
 
   const tflite::WritePlan& plan_;
-  const Sink& sink_;
+  BackgroundSink& sink_;
   std::uint64_t position_ = 0;
   std::size_t next_extra_ = 0;
 };
@@ -362,61 +388,61 @@ Result<TfliteWriter> TfliteWriter::Plan(const graph::Graph& graph,
 }
 
 Status TfliteWriter::Write(const WeightPass& pass, const Sink& sink) const {
-  PlanCursor cursor(plan_, sink);
-  const Sink weights = [&](ByteSpan bytes) { return cursor.Write(bytes); };
+  BackgroundSink out(sink, pass.pool.num_threads() > 1);
+  PlanCursor cursor(plan_, out);
   HONE_TRY(cursor.Write(plan_.head));
-  for (const DeferredBuffer& buffer : deferred_) {
-    HONE_TRY(pass.CheckCancel());
-    HONE_TRY(cursor.AdvanceTo(plan_.buffer_offsets[buffer.codes]));
-    if (IsFloat(buffer.source.scheme)) {
-      HONE_TRY(WriteFloat(buffer.source, pass, weights));
-      continue;
+  for (std::size_t i = 0; i < deferred_.size(); ++i) {
+    const DeferredBuffer& buffer = deferred_[i];
+    if (i + 1 < deferred_.size()) {
+      const graph::WeightSource& next = deferred_[i + 1].source;
+      PrefetchPages(model::GetWeight(pass.model, next.role, next.layer).view.codes);
     }
+    HONE_TRY(cursor.AdvanceTo(plan_.buffer_offsets[buffer.codes]));
     const model::Weight& weight =
         model::GetWeight(pass.model, buffer.source.role, buffer.source.layer);
-    HONE_ASSIGN(
-        const codec::WeightBuffer quantized,
-        quant::QuantizeWeight(weight, buffer.source.scheme, pass.pool, pass.allow_nonfinite));
-    HONE_TRY(cursor.Write(quantized.codes));
-    std::uint64_t written = quantized.codes.size();
-    if (buffer.scales != 0) {
-      HONE_TRY(cursor.AdvanceTo(plan_.buffer_offsets[buffer.scales]));
-      HONE_TRY(cursor.Write(quantized.scales));
-      written += quantized.scales.size();
-    } else {
-      HONE_TRY(CheckScales(buffer.source, quantized, weight.name));
+    HONE_ASSIGN(std::vector<std::byte> scales, WriteCodes(buffer.source, pass, out));
+    cursor.Skip(codec::CodesBytes(buffer.source.scheme.type, weight.view.rows, weight.view.cols));
+    if (buffer.scales == 0) {
+      HONE_TRY(CheckScales(buffer.source, scales, weight.name));
+      continue;
     }
-    if (pass.wrote) pass.wrote(written, weight.name);
+    const std::size_t bytes = scales.size();
+    HONE_TRY(cursor.AdvanceTo(plan_.buffer_offsets[buffer.scales]));
+    HONE_TRY(cursor.Write(std::move(scales)));
+    if (pass.wrote) pass.wrote(bytes, weight.name);
   }
-  return cursor.AdvanceTo(plan_.total_bytes);
+  HONE_TRY(cursor.AdvanceTo(plan_.total_bytes));
+  return out.Finish();
 }
 
-Status TfliteWriter::WriteFloat(const graph::WeightSource& source, const WeightPass& pass,
-                                const Sink& sink) const {
+Result<std::vector<std::byte>> TfliteWriter::WriteCodes(const graph::WeightSource& source,
+                                                        const WeightPass& pass,
+                                                        BackgroundSink& sink) const {
   const model::Weight& weight = model::GetWeight(pass.model, source.role, source.layer);
   const std::int64_t rows = weight.view.rows;
-  const std::int64_t cols = weight.view.cols;
-  const std::int64_t band = BandRows(cols);
-  std::vector<float> values;
+  const std::int64_t band = std::max<std::int64_t>(1, kQuantBandValues / weight.view.cols);
+  std::vector<std::byte> scales;
   for (std::int64_t begin = 0; begin < rows; begin += band) {
     HONE_TRY(pass.CheckCancel());
-    const std::int64_t count = std::min(band, rows - begin);
-    values.resize(static_cast<std::size_t>(count * cols));
-    model::ReadRows(weight, begin, count, values.data());
-    if (!pass.allow_nonfinite && !AllFinite(values)) return NonFinite(weight);
-    const ByteSpan bytes = std::as_bytes(std::span<const float>(values));
-    HONE_TRY(sink(bytes));
-    if (pass.wrote) pass.wrote(bytes.size(), weight.name);
+    auto quantized = quant::QuantizeRows(weight, source.scheme, begin, std::min(band, rows - begin),
+                                         pass.pool, pass.allow_nonfinite);
+    // The numbers of a message are those of the whole weight.
+    if (quantized.code() == Code::kDataLoss) return NonFinite(weight);
+    if (!quantized.ok()) return std::move(quantized).status();
+    scales.insert(scales.end(), quantized->scales.begin(), quantized->scales.end());
+    const std::size_t bytes = quantized->codes.size();
+    HONE_TRY(sink.Append(std::move(quantized->codes)));
+    if (pass.wrote) pass.wrote(bytes, weight.name);
   }
-  return Status();
+  return scales;
 }
 
 // The tables at the front have the scales of the first pass.
-Status TfliteWriter::CheckScales(const graph::WeightSource& source,
-                                 const codec::WeightBuffer& quantized,
+Status TfliteWriter::CheckScales(const graph::WeightSource& source, ByteSpan scales,
                                  const std::string& name) const {
+  if (!HasChannelScales(source.scheme)) return Status();
   const ByteSpan planned = std::as_bytes(std::span(channel_scales_.at(Key(source))));
-  if (std::ranges::equal(planned, quantized.scales)) return Status();
+  if (std::ranges::equal(planned, scales)) return Status();
   return Status(Code::kInternal, StrCat(name, ": scales changed between two passes"));
 }
 

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "codec/weight.h"
+#include "exporter/background_sink.h"
 #include "formats/tflite/tflite.h"
 #include "graph/ir.h"
 #include "model/decoder_spec.h"
@@ -35,8 +36,6 @@ struct WeightPass {
   Status CheckCancel() const;
 };
 
-using Sink = std::function<Status(ByteSpan)>;
-
 // A TFLite file whose layout is fixed.
 class TfliteWriter {
  public:
@@ -49,8 +48,9 @@ class TfliteWriter {
   // Bytes of weights, the sum of what pass.wrote will report.
   std::uint64_t weight_bytes() const { return weight_bytes_; }
 
-  // Hands the file to sink from the first byte to the last. Memory: one quantized weight. A weight
-  // that holds NaN or infinity is kDataLoss unless the pass allows it.
+  // Hands the file to sink from the first byte to the last, from another thread if the pool has
+  // more than one. Memory: a few MiB of rows, and the block scales of one weight. A weight that
+  // holds NaN or infinity is kDataLoss unless the pass allows it.
   Status Write(const WeightPass& pass, const Sink& sink) const;
 
  private:
@@ -60,9 +60,10 @@ class TfliteWriter {
     std::uint32_t scales = 0;  // buffer index of block scales, 0: none
   };
   TfliteWriter() = default;
-  Status WriteFloat(const graph::WeightSource& source, const WeightPass& pass,
-                    const Sink& sink) const;
-  Status CheckScales(const graph::WeightSource& source, const codec::WeightBuffer& quantized,
+  // The codes, band by band; returns the scales.
+  Result<std::vector<std::byte>> WriteCodes(const graph::WeightSource& source,
+                                            const WeightPass& pass, BackgroundSink& sink) const;
+  Status CheckScales(const graph::WeightSource& source, ByteSpan scales,
                      const std::string& name) const;
 
   std::map<std::pair<model::Role, std::int64_t>, std::vector<float>> channel_scales_;

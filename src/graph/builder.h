@@ -18,6 +18,7 @@ namespace hone::graph {
 struct BuildOptions {
   std::int64_t context = 0;           // positions of the cache
   std::vector<std::int64_t> prefill;  // lengths, each in [1, context], no length twice
+  bool half_cache = false;            // the caches are float16
 };
 
 // The lengths to build from the lengths that were asked for: those up to the context, once each,
@@ -26,7 +27,8 @@ Result<std::vector<std::int64_t>> PrefillLadder(const std::vector<std::int64_t>&
                                                 std::int64_t context);
 
 // Signatures prefill_{L} in the order of options.prefill, then decode. Weights are named, not
-// copied. kUnsupported if a dimension does not fit in 32 bits.
+// copied. Ropes are used as they are: none may have by_length left. kUnsupported if a dimension
+// does not fit in 32 bits.
 Result<Graph> BuildDecoder(const model::DecoderModel& model, const quant::Resolved& schemes,
                            const BuildOptions& options);
 

@@ -9,6 +9,7 @@
 
 #include "graph/builder.h"
 #include "graph/ir.h"
+#include "graph/largest_tensors.h"
 #include "quant/recipe.h"
 
 namespace hone::graph {
@@ -31,7 +32,8 @@ model::DecoderModel TinyModel(bool biases = false) {
   spec.max_positions = 64;
   spec.norm_epsilon = 1e-5f;
   spec.attention_scale = 0.25f;
-  spec.rope.inv_freq.assign(8, 0.5f);
+  spec.ropes.resize(1);
+  spec.ropes[0].inv_freq.assign(8, 0.5f);
   model.layers.resize(3);
   if (biases) {
     for (model::LayerWeights& layer : model.layers) {
@@ -213,8 +215,168 @@ TEST(BuildDecoder, GivesBiasesToTheLinearsThatHaveThem) {
 TEST(BuildDecoder, ScalesCosAndSinOnlyForAMagnitudeOtherThanOne) {
   model::DecoderModel model = TinyModel();
   const int plain = Histogram(SubgraphOf(Decoder(model), "decode"))["MUL"];
-  model.spec.rope.magnitude = 1.1386f;
+  model.spec.ropes[0].magnitude = 1.1386f;
   EXPECT_EQ(Histogram(SubgraphOf(Decoder(model), "decode"))["MUL"], plain + 2);
+}
+
+const Operation& OperationNamed(const Subgraph& subgraph, std::string_view output) {
+  for (const Operation& op : subgraph.operations) {
+    if (subgraph.tensors[static_cast<std::size_t>(op.output)].name == output) return op;
+  }
+  ADD_FAILURE() << "no tensor " << output;
+  return subgraph.operations[0];
+}
+
+const Shape& InputShape(const Subgraph& subgraph, const Operation& op, std::size_t i) {
+  return subgraph.tensors[static_cast<std::size_t>(op.inputs[i])].shape;
+}
+
+TEST(BuildDecoder, AddsAWindowToTheMaskOnceForAllLayersThatHaveIt) {
+  model::DecoderModel model = TinyModel();
+  model.spec.layer_specs = {{.window = 8}, {}, {.window = 8}};
+  const Graph graph = Decoder(model);
+  for (const char* key : {"prefill_8", "decode"}) {
+    const Subgraph& subgraph = SubgraphOf(graph, key);
+    auto counts = Histogram(subgraph);
+    EXPECT_EQ(counts["SUB"], 1) << key;
+    EXPECT_EQ(counts["MAXIMUM"], 1) << key;
+    EXPECT_EQ(counts["MINIMUM"], 1) << key;
+    EXPECT_EQ(OperationNamed(subgraph, "layers.0.self_attn.masked").inputs[1],
+              OperationNamed(subgraph, "window_8.mask").output + 1)
+        << "stacked right behind";
+  }
+  const Subgraph& decode = SubgraphOf(graph, "decode");
+  EXPECT_EQ(OperationNamed(decode, "layers.0.self_attn.masked").inputs[1],
+            OperationNamed(decode, "layers.2.self_attn.masked").inputs[1]);
+  EXPECT_NE(OperationNamed(decode, "layers.0.self_attn.masked").inputs[1],
+            OperationNamed(decode, "layers.1.self_attn.masked").inputs[1]);
+}
+
+TEST(BuildDecoder, ReadsConstantsOfTheTypeOfTheOtherOperand) {
+  model::DecoderModel model = TinyModel();
+  model.spec.layer_specs.assign(3, {.window = 8});
+  const Graph graph = Decoder(model);
+  for (const Subgraph& subgraph : graph.subgraphs) {
+    for (const Operation& op : subgraph.operations) {
+      if (op.kind != OpKind::kAdd && op.kind != OpKind::kMul && op.kind != OpKind::kSub &&
+          op.kind != OpKind::kMaximum && op.kind != OpKind::kMinimum) {
+        continue;
+      }
+      const auto is_int = [&](TensorId id) {
+        return subgraph.tensors[static_cast<std::size_t>(id)].type == ElementType::kInt32;
+      };
+      EXPECT_EQ(is_int(op.inputs[0]), is_int(op.inputs[1])) << OpKindName(op.kind);
+      EXPECT_EQ(is_int(op.inputs[0]), is_int(op.output)) << OpKindName(op.kind);
+    }
+  }
+}
+
+TEST(BuildDecoder, LeavesOutAWindowAsWideAsTheCache) {
+  model::DecoderModel model = TinyModel();
+  const Graph plain = Decoder(model);
+  model.spec.layer_specs.assign(3, {.window = 32});
+  const Graph graph = Decoder(model);
+  EXPECT_EQ(Histogram(SubgraphOf(graph, "decode")), Histogram(SubgraphOf(plain, "decode")));
+  model.spec.layer_specs.assign(3, {.window = 31});
+  EXPECT_EQ(Histogram(SubgraphOf(Decoder(model), "decode"))["SUB"], 1);
+}
+
+TEST(BuildDecoder, TurnsNothingInALayerWithoutRopeAndGivesEachTableItsOwnAngles) {
+  model::DecoderModel model = TinyModel();
+  model.spec.ropes.push_back(model.spec.ropes[0]);
+  model.spec.ropes[1].inv_freq.assign(8, 0.25f);
+  model.spec.layer_specs = {{.rope = 0}, {.rope = 1}, {.rope = model::kNoRope}};
+  auto counts = Histogram(SubgraphOf(Decoder(model), "decode"));
+  EXPECT_EQ(counts["COS"], 2);
+  EXPECT_EQ(counts["CAST"], 1);
+  EXPECT_EQ(counts["SLICE"], 2 * 2 * 2);  // halves of q and k in two layers
+  model.spec.layer_specs.assign(3, {.rope = model::kNoRope});
+  counts = Histogram(SubgraphOf(Decoder(model), "decode"));
+  EXPECT_EQ(counts.count("COS"), 0u);
+  EXPECT_EQ(counts.count("CAST"), 0u);
+}
+
+TEST(BuildDecoder, TurnsTheFirstDimensionsOfAHeadAndKeepsTheRest) {
+  model::DecoderModel model = TinyModel();
+  model.spec.ropes[0].inv_freq.resize(6);  // 12 of 16 dimensions
+  const Graph graph = Decoder(model);
+  const Subgraph& decode = SubgraphOf(graph, "decode");
+  const Operation& turned = OperationNamed(decode, "layers.0.self_attn.rotated");
+  EXPECT_EQ(InputShape(decode, turned, 0), (Shape{1, 2, 1, 12}));
+  EXPECT_EQ(Histogram(decode)["SLICE"], 3 * 2 * 4);
+}
+
+TEST(BuildDecoder, NormsQueriesAndKeysByHeadOrByRow) {
+  model::DecoderModel model = TinyModel();
+  const auto norm_shape = [&](const char* name) {
+    const Graph graph = Decoder(model);
+    const Subgraph& prefill = SubgraphOf(graph, "prefill_8");
+    const Operation& norm = OperationNamed(prefill, name);
+    EXPECT_EQ(norm.kind, OpKind::kComposite);
+    return InputShape(prefill, norm, 0);
+  };
+  model.spec.qk_norm = model::QkNorm::kPerHead;
+  EXPECT_EQ(norm_shape("layers.0.self_attn.q_norm"), (Shape{1, 8, 4, 16}));
+  EXPECT_EQ(norm_shape("layers.0.self_attn.k_norm"), (Shape{1, 8, 2, 16}));
+  model.spec.qk_norm = model::QkNorm::kWholeRow;
+  EXPECT_EQ(norm_shape("layers.0.self_attn.q_norm"), (Shape{1, 8, 64}));
+  EXPECT_EQ(norm_shape("layers.0.self_attn.k_norm"), (Shape{1, 8, 32}));
+}
+
+TEST(BuildDecoder, PutsNormsBehindAttentionAndFeedForwardInsteadOfBefore) {
+  model::DecoderModel model = TinyModel();
+  model.spec.post_norm = true;
+  EXPECT_EQ(Histogram(SubgraphOf(Decoder(model), "decode"))["STABLEHLO_COMPOSITE"], 3 * 4 + 1);
+  model.spec.pre_norm = false;
+  const Graph graph = Decoder(model);
+  EXPECT_EQ(Histogram(SubgraphOf(graph, "decode"))["STABLEHLO_COMPOSITE"], 3 * 2 + 1);
+  EXPECT_EQ(RolesReadIn(graph, SubgraphOf(graph, "prefill_8"), 2),
+            (std::set<Role>{Role::kK, Role::kV}));
+}
+
+TEST(BuildDecoder, MultipliesAndCapsOnlyWhereTheModelDoes) {
+  model::DecoderModel model = TinyModel();
+  auto plain = Histogram(SubgraphOf(Decoder(model), "decode"));
+  model.spec.residual_multiplier = 0.5f;
+  EXPECT_EQ(Histogram(SubgraphOf(Decoder(model), "decode"))["MUL"], plain["MUL"] + 6);
+  model.spec.logits_multiplier = 0.25f;
+  EXPECT_EQ(Histogram(SubgraphOf(Decoder(model), "decode"))["MUL"], plain["MUL"] + 7);
+  model.spec.attention_softcap = 50.0f;
+  model.spec.logits_softcap = 30.0f;
+  auto capped = Histogram(SubgraphOf(Decoder(model), "decode"));
+  EXPECT_EQ(capped["MUL"], plain["MUL"] + 7 + 8);
+  EXPECT_EQ(capped["TANH"], 4);
+  EXPECT_EQ(Histogram(SubgraphOf(Decoder(model), "prefill_8"))["TANH"], 2);
+}
+
+TEST(BuildDecoder, UsesGeluInThePlaceOfSilu) {
+  model::DecoderModel model = TinyModel();
+  for (const auto activation : {model::Activation::kGeluTanh, model::Activation::kGelu}) {
+    model.spec.activation = activation;
+    const Graph graph = Decoder(model);
+    auto counts = Histogram(SubgraphOf(graph, "decode"));
+    EXPECT_EQ(counts["GELU"], 3);
+    EXPECT_EQ(counts.count("LOGISTIC"), 0u);
+    for (const Operation& op : SubgraphOf(graph, "decode").operations) {
+      if (op.kind == OpKind::kGelu) {
+        EXPECT_EQ(op.approximate, activation == model::Activation::kGeluTanh);
+      }
+    }
+  }
+}
+
+TEST(BuildDecoder, CastsAroundFloat16Caches) {
+  const model::DecoderModel model = TinyModel();
+  auto graph =
+      BuildDecoder(model, Schemes(model), {.context = 32, .prefill = {8, 1}, .half_cache = true});
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  const Subgraph& decode = SubgraphOf(*graph, "decode");
+  EXPECT_EQ(Histogram(decode)["CAST"], 1 + 3 * 4);
+  EXPECT_EQ(Histogram(SubgraphOf(*graph, "prefill_8"))["CAST"], 1 + 3 * 4 - 2);
+  for (const auto& [name, id] : graph->FindSignature("decode")->outputs) {
+    const ElementType type = decode.tensors[static_cast<std::size_t>(id)].type;
+    EXPECT_EQ(type, name == "logits" ? ElementType::kFloat32 : ElementType::kFloat16) << name;
+  }
 }
 
 TEST(BuildDecoder, UsesTheMaskAsItIsWhenEveryHeadHasItsOwnKeys) {
@@ -265,6 +427,34 @@ TEST(BuildEmbedder, LooksUpIdsAfterClampingThem) {
   for (const Operation& op : graph->subgraphs[1].operations) kinds.push_back(op.kind);
   EXPECT_EQ(kinds, (std::vector<OpKind>{OpKind::kMaximum, OpKind::kReshape,
                                         OpKind::kEmbeddingLookup, OpKind::kReshape}));
+}
+
+TEST(BuildEmbedder, MultipliesEmbeddingsOnlyWhereTheModelDoes) {
+  model::DecoderModel model = TinyModel();
+  model.spec.embedding_multiplier = 8.0f;
+  auto graph = BuildEmbedder(model, Schemes(model), {.context = 32, .prefill = {8}});
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  EXPECT_EQ(Histogram(graph->subgraphs[0])["MUL"], 1);
+}
+
+TEST(LargestTensors, CountsEachTensorOnceByWhatItsTypeTakes) {
+  const Graph graph = Decoder(TinyModel(), {8, 1}, "int4");
+  const std::vector<TensorSize> sizes = LargestTensors(graph, 1000);
+  std::map<std::string, std::uint64_t> decode;
+  for (const TensorSize& tensor : sizes) {
+    if (tensor.signature == "decode") decode[tensor.name] = tensor.bytes;
+  }
+  EXPECT_EQ(decode["lm_head.weight"], 128u * 64);                             // int8
+  EXPECT_EQ(decode["model.layers.0.self_attn.q_proj.weight"], 64u * 64 / 2);  // int4
+  EXPECT_EQ(decode["decode_kv_cache_k_0"], 32u * 32 * 4);
+  EXPECT_EQ(decode["layers.0.self_attn.scores"], 4u * 32 * 4);
+  EXPECT_FALSE(decode.contains("layers.0.self_attn.reshape"));
+  const std::vector<TensorSize> first = LargestTensors(graph, 2);
+  ASSERT_EQ(first.size(), 6u);
+  EXPECT_EQ(first[0].signature, "prefill_8");
+  EXPECT_GE(first[0].bytes, first[1].bytes);
+  EXPECT_EQ(first[4].name, "lm_head.weight");
+  EXPECT_TRUE(first[4].constant);
 }
 
 TEST(Verify, NamesAnOperationThatReadsWhatIsNotComputed) {

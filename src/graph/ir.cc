@@ -24,9 +24,11 @@ constexpr OpFacts kOps[] = {
     {OpKind::kDynamicUpdateSlice, "DYNAMIC_UPDATE_SLICE", 3, 3},
     {OpKind::kEmbeddingLookup, "EMBEDDING_LOOKUP", 2, 2},
     {OpKind::kFullyConnected, "FULLY_CONNECTED", 3, 3},
+    {OpKind::kGelu, "GELU", 1, 1},
     {OpKind::kLogistic, "LOGISTIC", 1, 1},
     {OpKind::kMaximum, "MAXIMUM", 2, 2},
     {OpKind::kMean, "MEAN", 2, 2},
+    {OpKind::kMinimum, "MINIMUM", 2, 2},
     {OpKind::kMul, "MUL", 2, 2},
     {OpKind::kPack, "PACK", 1, kMany},
     {OpKind::kReshape, "RESHAPE", 2, 2},
@@ -34,6 +36,8 @@ constexpr OpFacts kOps[] = {
     {OpKind::kSin, "SIN", 1, 1},
     {OpKind::kSlice, "SLICE", 3, 3},
     {OpKind::kSoftmax, "SOFTMAX", 1, 1},
+    {OpKind::kSub, "SUB", 2, 2},
+    {OpKind::kTanh, "TANH", 1, 1},
     {OpKind::kTranspose, "TRANSPOSE", 2, 2},
 };
 

@@ -20,16 +20,18 @@ namespace hone::graph {
 enum class OpKind : std::uint8_t {
   kAdd,
   kBatchMatMul,
-  kCast,  // int32 to float32
+  kCast,  // to the type of the output
   kComposite,
   kConcatenation,
   kCos,
   kDynamicUpdateSlice,
   kEmbeddingLookup,
   kFullyConnected,
+  kGelu,
   kLogistic,
   kMaximum,
   kMean,
+  kMinimum,
   kMul,
   kPack,
   kReshape,
@@ -37,12 +39,15 @@ enum class OpKind : std::uint8_t {
   kSin,
   kSlice,
   kSoftmax,
+  kSub,
+  kTanh,
   kTranspose,
 };
 const char* OpKindName(OpKind kind);  // "ADD"
 
 enum class ElementType : std::uint8_t {
   kFloat32,
+  kFloat16,  // computed only, never constant
   kInt32,
   kWeight,  // stored as the scheme of the constant says
 };
@@ -82,6 +87,7 @@ struct Operation {
   std::int32_t axis = 0;           // kConcatenation
   std::int32_t decomposition = 0;  // kComposite: the subgraph that computes the same
   float epsilon = 0;               // kComposite
+  bool approximate = false;        // kGelu: by tanh, else by erf
 };
 
 struct Subgraph {

@@ -76,7 +76,7 @@ TensorId SubgraphBuilder::NewTensor(std::string name, Shape shape, ElementType t
 
 TensorId SubgraphBuilder::ConstantTensor(std::string name, Shape shape, ElementType type,
                                          std::int32_t constant) {
-  const std::pair<std::int32_t, Shape> key{constant, shape};
+  const std::tuple key{constant, type, shape};
   const auto found = constant_tensors_.find(key);
   if (found != constant_tensors_.end()) return found->second;
   const TensorId id = NewTensor(std::move(name), std::move(shape), type, constant);
@@ -141,11 +141,27 @@ TensorId SubgraphBuilder::Mul(TensorId a, TensorId b, std::string_view name) {
   return Binary(OpKind::kMul, a, b, name);
 }
 
-TensorId SubgraphBuilder::Maximum(TensorId a, TensorId b) {
-  return Binary(OpKind::kMaximum, a, b, "maximum");
+TensorId SubgraphBuilder::Sub(TensorId a, TensorId b, std::string_view name) {
+  return Binary(OpKind::kSub, a, b, name);
 }
 
-TensorId SubgraphBuilder::CastToFloat(TensorId x) { return Unary(OpKind::kCast, x, "cast"); }
+TensorId SubgraphBuilder::Maximum(TensorId a, TensorId b, std::string_view name) {
+  return Binary(OpKind::kMaximum, a, b, name);
+}
+
+TensorId SubgraphBuilder::Minimum(TensorId a, TensorId b, std::string_view name) {
+  return Binary(OpKind::kMinimum, a, b, name);
+}
+
+TensorId SubgraphBuilder::Gelu(TensorId x, bool approximate) {
+  const TensorId out = Unary(OpKind::kGelu, x, "gelu");
+  LastOperation().approximate = approximate;
+  return out;
+}
+
+TensorId SubgraphBuilder::Cast(TensorId x, ElementType type) {
+  return Append(OpKind::kCast, {x}, shape(x), type, "cast");
+}
 
 TensorId SubgraphBuilder::Reshape(TensorId x, const Shape& to) {
   const ElementType type = subgraph().tensors[static_cast<std::size_t>(x)].type;
@@ -205,8 +221,8 @@ TensorId SubgraphBuilder::MatMulTransposed(TensorId a, TensorId b, std::string_v
 }
 
 TensorId SubgraphBuilder::DynamicUpdateSlice(TensorId x, TensorId update, TensorId start) {
-  return Append(OpKind::kDynamicUpdateSlice, {x, update, start}, shape(x), ElementType::kFloat32,
-                "updated");
+  const ElementType type = subgraph().tensors[static_cast<std::size_t>(x)].type;
+  return Append(OpKind::kDynamicUpdateSlice, {x, update, start}, shape(x), type, "updated");
 }
 
 TensorId SubgraphBuilder::EmbeddingLookup(TensorId ids, TensorId table) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -52,13 +53,18 @@ class SubgraphBuilder {
   // Elementwise with broadcasting from the last axis.
   TensorId Add(TensorId a, TensorId b, std::string_view name = "add");
   TensorId Mul(TensorId a, TensorId b, std::string_view name = "mul");
-  TensorId Maximum(TensorId a, TensorId b);
+  TensorId Sub(TensorId a, TensorId b, std::string_view name = "sub");
+  TensorId Maximum(TensorId a, TensorId b, std::string_view name = "maximum");
+  TensorId Minimum(TensorId a, TensorId b, std::string_view name = "minimum");
   TensorId Cos(TensorId x) { return Unary(OpKind::kCos, x, "cos"); }
   TensorId Sin(TensorId x) { return Unary(OpKind::kSin, x, "sin"); }
   TensorId Rsqrt(TensorId x) { return Unary(OpKind::kRsqrt, x, "rsqrt"); }
   TensorId Logistic(TensorId x) { return Unary(OpKind::kLogistic, x, "sigmoid"); }
+  TensorId Tanh(TensorId x) { return Unary(OpKind::kTanh, x, "tanh"); }
+  TensorId Gelu(TensorId x, bool approximate);
   TensorId Softmax(TensorId x) { return Unary(OpKind::kSoftmax, x, "probs"); }  // last axis
-  TensorId CastToFloat(TensorId x);
+  TensorId Cast(TensorId x, ElementType type);
+  TensorId CastToFloat(TensorId x) { return Cast(x, ElementType::kFloat32); }
 
   TensorId Reshape(TensorId x, const Shape& shape);
   TensorId Transpose(TensorId x, const Shape& permutation);
@@ -99,7 +105,8 @@ class SubgraphBuilder {
   std::int32_t index_;
   std::string scope_;
   std::map<std::string, int, std::less<>> used_names_;
-  std::map<std::pair<std::int32_t, Shape>, TensorId> constant_tensors_;
+  // By constant, type (0 is the same bytes as an integer and as a float) and shape.
+  std::map<std::tuple<std::int32_t, ElementType, Shape>, TensorId> constant_tensors_;
 };
 
 }  // namespace hone::graph

@@ -23,8 +23,11 @@ struct AttentionArgs {
   const float* q = nullptr;  // [m, heads, head_dim], rope applied
   float* out = nullptr;      // [m, heads, head_dim]
   std::int64_t m = 0;
-  std::int64_t first_position =
-      0;  // row i sits at position first_position + i and sees 0 .. itself
+  std::int64_t first_position = 0;  // row i sits at position first_position + i
+  // A row sees itself and the window - 1 positions before it; 0: all before it. Pages that no row
+  // sees are not read.
+  std::int64_t window = 0;
+  float softcap = 0;  // scores become cap * tanh(score / cap); 0: off
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1.0f;
   KvType kv_type = KvType::kF32;
@@ -32,8 +35,9 @@ struct AttentionArgs {
   const void* const* v_pages = nullptr;
 };
 
-// Softmax(scale q k^T) v, causal. Bit-equal for any number of threads and any split of the rows
-// into calls: a row's result depends only on its query and the cache. Twin: AttentionReference.
+// Softmax(softcap(scale q k^T)) v, causal. Bit-equal for any number of threads and any split of the
+// rows into calls: a row's result depends only on its query and the cache. Twin:
+// AttentionReference.
 void Attention(const AttentionArgs& args, ThreadPool& pool);
 
 // The same with plain double loops.

@@ -71,12 +71,11 @@ void RopeAngles(std::int64_t first_position, std::int64_t m, const float* inv_fr
 }
 
 void ApplyRope(float* x, const float* cos, const float* sin, std::int64_t m, std::int64_t heads,
-               std::int64_t head_dim, ThreadPool& pool) {
+               std::int64_t head_dim, std::int64_t half, ThreadPool& pool) {
   static const rope::Fn rotate = rope::Find().fn;
-  const std::int64_t half = head_dim / 2;
   pool.For(m, RowsPerTask(heads * head_dim), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      rotate(x + i * heads * head_dim, cos + i * half, sin + i * half, heads, half);
+      rotate(x + i * heads * head_dim, cos + i * half, sin + i * half, heads, head_dim, half);
     }
   });
 }
@@ -86,6 +85,32 @@ void SiluMul(const float* gate, const float* up, std::int64_t n, float* y, Threa
   pool.For(n, kGrainValues / 4, [&](std::int64_t begin, std::int64_t end) {
     silu_mul(gate + begin, up + begin, end - begin, y + begin);
   });
+}
+
+void GeluTanhMul(const float* gate, const float* up, std::int64_t n, float* y, ThreadPool& pool) {
+  static const auto gelu_mul = activation::Find().gelu_tanh_mul;
+  pool.For(n, kGrainValues / 4, [&](std::int64_t begin, std::int64_t end) {
+    gelu_mul(gate + begin, up + begin, end - begin, y + begin);
+  });
+}
+
+void GeluErfMul(const float* gate, const float* up, std::int64_t n, float* y, ThreadPool& pool) {
+  static const auto gelu_mul = activation::Find().gelu_erf_mul;
+  pool.For(n, kGrainValues / 4, [&](std::int64_t begin, std::int64_t end) {
+    gelu_mul(gate + begin, up + begin, end - begin, y + begin);
+  });
+}
+
+void Softcap(float* x, float cap, std::int64_t n, ThreadPool& pool) {
+  static const auto softcap = activation::Find().softcap;
+  pool.For(n, kGrainValues / 4,
+           [&](std::int64_t begin, std::int64_t end) { softcap(x + begin, cap, end - begin); });
+}
+
+void ScaleInPlace(float* x, float factor, std::int64_t n, ThreadPool& pool) {
+  static const auto scale = activation::Find().scale;
+  pool.For(n, kGrainValues,
+           [&](std::int64_t begin, std::int64_t end) { scale(x + begin, factor, end - begin); });
 }
 
 void AddInPlace(float* x, const float* y, std::int64_t n, ThreadPool& pool) {

@@ -78,11 +78,11 @@ TEST(Rope, EqualsTheTwinAndAllKernelsGiveTheSameBits) {
     const std::vector<float> x = RandomFloats(heads * 2 * half, 5);
     const std::vector<float> cos = RandomFloats(half, 6), sin = RandomFloats(half, 7);
     std::vector<float> want = x, first;
-    ApplyRopeReference(want.data(), cos.data(), sin.data(), 1, heads, 2 * half);
+    ApplyRopeReference(want.data(), cos.data(), sin.data(), 1, heads, 2 * half, half);
     for (const rope::Kernel& kernel : rope::Kernels()) {
       if (!CpuSupports(kernel.needs)) continue;
       Shifted<float> y(x, 1);
-      kernel.fn(y.data(), cos.data(), sin.data(), heads, half);
+      kernel.fn(y.data(), cos.data(), sin.data(), heads, 2 * half, half);
       std::vector<float> got(y.data(), y.data() + want.size());
       for (std::size_t i = 0; i < want.size(); ++i) {
         ASSERT_NEAR(got[i], want[i], 2e-7) << kernel.name << " half " << half;
@@ -109,9 +109,36 @@ TEST(Rope, RowsOfAPoolEqualSingleRows) {
   std::vector<float> x = RandomFloats(m * heads * dim, 8), want = x;
   const std::vector<float> cos = RandomFloats(m * dim / 2, 9), sin = RandomFloats(m * dim / 2, 10);
   ThreadPool pool(2);
-  ApplyRope(x.data(), cos.data(), sin.data(), m, heads, dim, pool);
-  ApplyRopeReference(want.data(), cos.data(), sin.data(), m, heads, dim);
+  ApplyRope(x.data(), cos.data(), sin.data(), m, heads, dim, dim / 2, pool);
+  ApplyRopeReference(want.data(), cos.data(), sin.data(), m, heads, dim, dim / 2);
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], want[i], 2e-7);
+}
+
+TEST(Rope, LeavesTheDimensionsBehindTheRotatedOnesAlone) {
+  const std::int64_t m = 3, heads = 2, dim = 50;
+  for (const std::int64_t half : {1, 8, 16, 19, 24}) {
+    const std::vector<float> x = RandomFloats(m * heads * dim, 8);
+    const std::vector<float> cos = RandomFloats(m * half, 9), sin = RandomFloats(m * half, 10);
+    std::vector<float> want = x, first;
+    ApplyRopeReference(want.data(), cos.data(), sin.data(), m, heads, dim, half);
+    for (const rope::Kernel& kernel : rope::Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      std::vector<float> got = x;
+      for (std::int64_t i = 0; i < m; ++i) {
+        kernel.fn(got.data() + i * heads * dim, cos.data() + i * half, sin.data() + i * half, heads,
+                  dim, half);
+      }
+      for (std::int64_t i = 0; i < m * heads * dim; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        ASSERT_NEAR(got[at], want[at], 2e-7) << kernel.name << " half " << half;
+        if (i % dim >= 2 * half) {
+          ASSERT_EQ(got[at], x[at]) << kernel.name << " half " << half;
+        }
+      }
+      if (first.empty()) first = got;
+      EXPECT_TRUE(SameBits(first, got)) << kernel.name;
+    }
+  }
 }
 
 TEST(Activation, SiluMulEqualsTheTwinAndAllKernelsGiveTheSameBits) {
@@ -148,6 +175,146 @@ TEST(Activation, SiluMulOfSpecialValues) {
     EXPECT_EQ(y[3], inf) << kernel.name;
     EXPECT_TRUE(std::isnan(y[4])) << kernel.name;
   }
+}
+
+// The bits of a value and of what XNNPACK makes of it.
+struct XnnpackValue {
+  std::uint32_t x, tanh, gelu_tanh, gelu_erf;
+};
+constexpr XnnpackValue kXnnpackValues[] = {
+    {0x00000000U, 0x00000000U, 0x00000000U, 0x00000000U},
+    {0x3a83126fU, 0x3a83126cU, 0x3a032d35U, 0x3a032d35U},
+    {0xba83126fU, 0xba83126cU, 0xba02f7a9U, 0xba02f7a9U},
+    {0x3e800000U, 0x3e7acbf4U, 0x3e19447fU, 0x3e1944d1U},
+    {0xbe99999aU, 0xbe9526efU, 0xbdeac2a7U, 0xbdeac158U},
+    {0x3f333333U, 0x3f1ab7d8U, 0x3f07d372U, 0x3f07d712U},
+    {0xbf666666U, 0xbf375f4cU, 0xbe29c004U, 0xbe29a13bU},
+    {0x3f8ccccdU, 0x3f4ced82U, 0x3f735948U, 0x3f73657cU},
+    {0xbfd9999aU, 0xbf6f76f7U, 0xbd9b6e63U, 0xbd9b28b7U},
+    {0x40133333U, 0x3f7ae799U, 0x4011a4a0U, 0x40119f15U},
+    {0xc039999aU, 0xbf7e745fU, 0xbba2c04dU, 0xbbb14e14U},
+    {0x40533333U, 0x3f7f4defU, 0x40531db8U, 0x40531910U},
+    {0xc079999aU, 0xbf7fca51U, 0xb8ebb4cdU, 0xb9447667U},
+    {0x40866666U, 0x3f7fe288U, 0x40866630U, 0x408665f0U},
+    {0xc0966666U, 0xbf7ff529U, 0xb5e19999U, 0xb6d37fffU},
+    {0x409b3333U, 0x3f7ff7f8U, 0x409b3333U, 0x409b332dU},
+    {0xc0a00000U, 0xbf7ffa0dU, 0x80000000U, 0xb58c0000U},
+    {0x40a570a4U, 0x3f7ffbc5U, 0x40a570a4U, 0x40a570a4U},
+    {0xc0c33333U, 0xbf7fff58U, 0x80000000U, 0x80000000U},
+    {0x40fccccdU, 0x3f7ffffbU, 0x40fccccdU, 0x40fccccdU},
+    {0xc101999aU, 0xbf800000U, 0x80000000U, 0x80000000U},
+    {0x41a00000U, 0x3f800000U, 0x41a00000U, 0x41a00000U},
+};
+
+using MulFn = void (*)(const float*, const float*, std::int64_t, float*);
+
+// Values of gate in [-10, 10], where the quotients reach 1, and lengths with every tail.
+template <typename Member>
+void CompareGelu(Member member, MulFn twin) {
+  for (const std::int64_t n : kLengths) {
+    std::vector<float> gate = RandomFloats(n, 21), up = RandomFloats(n, 22);
+    for (float& g : gate) g *= 10;
+    std::vector<float> want(gate.size()), first;
+    twin(gate.data(), up.data(), n, want.data());
+    for (const activation::Kernel& kernel : activation::Kernels()) {
+      if (!CpuSupports(kernel.needs)) continue;
+      std::vector<float> y = gate;
+      (kernel.*member)(y.data(), up.data(), n, y.data());
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_NEAR(y[i], want[i], 1e-6) << kernel.name << " " << gate[i];
+      }
+      if (first.empty()) first = y;
+      EXPECT_TRUE(SameBits(first, y)) << kernel.name;
+    }
+  }
+}
+
+TEST(Activation, GeluMulEqualsTheTwinAndAllKernelsGiveTheSameBits) {
+  CompareGelu(&activation::Kernel::gelu_tanh_mul, &GeluTanhMulReference);
+  CompareGelu(&activation::Kernel::gelu_erf_mul, &GeluErfMulReference);
+}
+
+TEST(Activation, GeluMulOfSpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> gate = {0.0f, 200.0f, -200.0f, inf, std::nanf("")};
+  const std::vector<float> up(5, 2.0f);
+  for (const activation::Kernel& kernel : activation::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    for (const auto gelu_mul : {kernel.gelu_tanh_mul, kernel.gelu_erf_mul}) {
+      std::vector<float> y(5);
+      gelu_mul(gate.data(), up.data(), 5, y.data());
+      EXPECT_EQ(y[0], 0.0f) << kernel.name;
+      EXPECT_EQ(y[1], 400.0f) << kernel.name;
+      EXPECT_EQ(y[2], 0.0f) << kernel.name;
+      EXPECT_EQ(y[3], inf) << kernel.name;
+      EXPECT_TRUE(std::isnan(y[4])) << kernel.name;
+    }
+  }
+}
+
+TEST(Activation, SoftcapEqualsTheTwinAndAllKernelsGiveTheSameBits) {
+  for (const float cap : {0.5f, 30.0f}) {
+    for (const std::int64_t n : kLengths) {
+      std::vector<float> x = RandomFloats(n, 23);
+      for (float& v : x) v *= 300;
+      std::vector<float> want = x, first;
+      SoftcapReference(want.data(), cap, n);
+      for (const activation::Kernel& kernel : activation::Kernels()) {
+        if (!CpuSupports(kernel.needs)) continue;
+        std::vector<float> y = x;
+        kernel.softcap(y.data(), cap, n);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          ASSERT_NEAR(y[i], want[i], 1e-6 * cap) << kernel.name << " " << x[i];
+        }
+        if (first.empty()) first = y;
+        EXPECT_TRUE(SameBits(first, y)) << kernel.name;
+      }
+    }
+  }
+}
+
+// Bits that XNNPACK's TANH and GELU gave, by ai-edge-litert 2.3.0 on AVX-512.
+TEST(Activation, TanhAndGeluGiveTheBitsOfXnnpack) {
+  for (const activation::Kernel& kernel : activation::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    for (const XnnpackValue& v : kXnnpackValues) {
+      const float x = std::bit_cast<float>(v.x), one = 1.0f;
+      float y = x;
+      kernel.softcap(&y, 1.0f, 1);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(y), v.tanh) << kernel.name << " " << x;
+      kernel.gelu_tanh_mul(&x, &one, 1, &y);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(y), v.gelu_tanh) << kernel.name << " " << x;
+      kernel.gelu_erf_mul(&x, &one, 1, &y);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(y), v.gelu_erf) << kernel.name << " " << x;
+    }
+  }
+}
+
+TEST(Activation, ScaleMultipliesEveryValue) {
+  ThreadPool pool(2);
+  for (const std::int64_t n : {1, 17, 40000}) {
+    std::vector<float> x = RandomFloats(n, 24), want = x;
+    for (float& v : want) v *= 0.3f;
+    ScaleInPlace(x.data(), 0.3f, n, pool);
+    EXPECT_TRUE(SameBits(x, want));
+  }
+}
+
+// The rows of a pool, and the forms that take one.
+TEST(Activation, ThreadsChangeNoBit) {
+  const std::int64_t n = 20000;
+  const std::vector<float> gate = RandomFloats(n, 25), up = RandomFloats(n, 26);
+  ThreadPool one(1), three(3);
+  for (const auto fn : {&GeluTanhMul, &GeluErfMul, &SiluMul}) {
+    std::vector<float> a(gate.size()), b(gate.size());
+    fn(gate.data(), up.data(), n, a.data(), one);
+    fn(gate.data(), up.data(), n, b.data(), three);
+    EXPECT_TRUE(SameBits(a, b));
+  }
+  std::vector<float> a = gate, b = gate;
+  Softcap(a.data(), 0.7f, n, one);
+  Softcap(b.data(), 0.7f, n, three);
+  EXPECT_TRUE(SameBits(a, b));
 }
 
 TEST(Activation, ExpIsWithinTwoUlp) {

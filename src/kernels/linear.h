@@ -64,9 +64,9 @@ class Linear {
  public:
   // Copies and packs; w may be released afterwards. kF32 keeps f32, f16 and bf16 weights in their
   // own width and decodes all others to f32. kQ8 keeps int8 rows, int4 rows and blocks of a
-  // multiple of 32, and q4_0; it decodes q4_1 and q8_0 and quantizes them to int8 a row like float
-  // weights. kOutOfMemory if the packed copy cannot be had; kUnsupported for other blocks and, with
-  // kQ8, for more than 65536 columns.
+  // multiple of 32, and q4_0; it decodes the other GGUF types and quantizes them to int8 a row like
+  // float weights. kOutOfMemory if the packed copy cannot be had; kUnsupported for other blocks
+  // and, with kQ8, for more than 65536 columns.
   static Result<Linear> Pack(const codec::WeightView& w, Compute compute, ThreadPool& pool);
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;

@@ -40,9 +40,10 @@ WeightBuffer MakeWeight(WeightType type, std::int64_t n, std::int64_t k, std::ui
     const codec::CodingFacts& facts = codec::Facts(type.coding);
     const auto group = static_cast<std::size_t>(facts.group_bytes);
     for (std::size_t g = 0; g < w.codes.size() / group; ++g) {
-      for (std::size_t i = 0; i < (facts.has_minimum ? 2U : 1U); ++i) {
-        const std::uint16_t h = FloatToFp16(0.05f * values[2 * g + i]);
-        std::memcpy(w.codes.data() + g * group + 2 * i, &h, 2);
+      std::size_t i = 2 * g;
+      for (const int at : {facts.scale_at, facts.minimum_at}) {
+        const std::uint16_t h = FloatToFp16(0.05f * values[i++]);
+        if (at >= 0) std::memcpy(w.codes.data() + g * group + static_cast<std::size_t>(at), &h, 2);
       }
     }
   } else if (type.block == 0) {
@@ -112,6 +113,11 @@ TEST(Linear, MultipliesWithEveryWeightType) {
         Coding::kGgufQ4_1, Coding::kGgufQ8_0}) {
     ExpectProduct({coding, 0}, Compute::kF32, 37, 96, 1e-6);
   }
+  for (const Coding coding :
+       {Coding::kGgufQ5_0, Coding::kGgufQ5_1, Coding::kGgufQ2_K, Coding::kGgufQ3_K,
+        Coding::kGgufQ4_K, Coding::kGgufQ5_K, Coding::kGgufQ6_K}) {
+    ExpectProduct({coding, 0}, Compute::kF32, 5, 512, 1e-6);
+  }
   for (const int block : {32, 64, 128}) {
     ExpectProduct({Coding::kInt4, block}, Compute::kF32, 21, 256, 1e-6);
     ExpectProduct({Coding::kInt4, block}, Compute::kQ8, 21, 256, 1e-6);
@@ -127,6 +133,9 @@ TEST(Linear, RoundsOtherWeightsToInt8ForEightBitCompute) {
   for (const Coding coding :
        {Coding::kF32, Coding::kF16, Coding::kBf16, Coding::kGgufQ4_1, Coding::kGgufQ8_0}) {
     ExpectProduct({coding, 0}, Compute::kQ8, 37, 96, 0.02);
+  }
+  for (const Coding coding : {Coding::kGgufQ5_0, Coding::kGgufQ4_K, Coding::kGgufQ6_K}) {
+    ExpectProduct({coding, 0}, Compute::kQ8, 5, 512, 0.02);
   }
 }
 

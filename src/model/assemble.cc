@@ -3,15 +3,78 @@
 #include "model/assemble.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 
 namespace hone::model {
 namespace {
 
-constexpr Role kLayerRoles[] = {Role::kInputNorm, Role::kQ,    Role::kK,  Role::kV,   Role::kO,
-                                Role::kFfnNorm,   Role::kGate, Role::kUp, Role::kDown};
+// The roles that every layer has, apart from biases.
+std::vector<Role> LayerRoles(const DecoderSpec& spec) {
+  const bool has_qk_norm = spec.qk_norm != QkNorm::kNone;
+  const std::pair<Role, bool> all[] = {
+      {Role::kInputNorm, spec.pre_norm},
+      {Role::kQ, true},
+      {Role::kK, true},
+      {Role::kV, true},
+      {Role::kO, true},
+      {Role::kQNorm, has_qk_norm},
+      {Role::kKNorm, has_qk_norm},
+      {Role::kPostAttentionNorm, spec.post_norm},
+      {Role::kFfnNorm, spec.pre_norm},
+      {Role::kGate, true},
+      {Role::kUp, true},
+      {Role::kDown, true},
+      {Role::kPostFfnNorm, spec.post_norm},
+  };
+  std::vector<Role> roles;
+  for (const auto& [role, there] : all) {
+    if (there) roles.push_back(role);
+  }
+  return roles;
+}
+
+bool IsNorm(Role role) {
+  switch (role) {
+    case Role::kFinalNorm:
+    case Role::kInputNorm:
+    case Role::kFfnNorm:
+    case Role::kPostAttentionNorm:
+    case Role::kPostFfnNorm:
+    case Role::kQNorm:
+    case Role::kKNorm:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Tensors that only a certain kind of checkpoint has, and what that kind is.
+struct ForeignTensor {
+  std::string_view part;  // of the name
+  std::string_view what;
+};
+constexpr ForeignTensor kForeign[] = {
+    {".lora_A", "a LoRA adapter; merge it into its base model first"},
+    {".lora_B", "a LoRA adapter; merge it into its base model first"},
+    {".qzeros", "weights quantized with GPTQ or AWQ; take the original float checkpoint"},
+    {".qweight", "weights quantized with GPTQ or AWQ; take the original float checkpoint"},
+    {".weight_packed",
+     "weights quantized with compressed-tensors; take the original float checkpoint"},
+    {".quant_state.bitsandbytes",
+     "weights quantized with bitsandbytes; take the original float checkpoint"},
+    {".weight_format", "weights quantized with bitsandbytes; take the original float checkpoint"},
+    {".SCB", "weights quantized with bitsandbytes; take the original float checkpoint"},
+    {".weight_scale_inv",
+     "FP8 weights with a scale for each block; take the original bf16 checkpoint"},
+    {"_proj_blocks", "MXFP4 weights; take the original bf16 checkpoint"},
+    {".trellis", "weights quantized with EXL3; take the original float checkpoint"},
+    {".q_weight", "weights quantized with EXL2; take the original float checkpoint"},
+};
 
 std::string ShapeText(const std::vector<std::int64_t>& shape) {
   std::string out = "[";
@@ -31,11 +94,12 @@ class Assembler {
       : options_(options), tensors_(tensors), model_(*model), warnings_(*warnings) {}
 
   Status Run() {
-    HONE_TRY(RefuseAdapter());
+    HONE_TRY(RefuseForeign());
     HONE_TRY(Fill(Role::kEmbedding, 0));
+    const std::vector<Role> roles = LayerRoles(model_.spec);
     for (std::int64_t layer = 0; layer < model_.spec.num_layers; ++layer) {
       model_.layers.emplace_back();
-      for (const Role role : kLayerRoles) HONE_TRY(Fill(role, layer));
+      for (const Role role : roles) HONE_TRY(Fill(role, layer));
       for (const Role role : options_.biases) HONE_TRY(Fill(role, layer));
     }
     HONE_TRY(Fill(Role::kFinalNorm, 0));
@@ -52,13 +116,23 @@ class Assembler {
     return it != tensors_.end() && it->name == name ? &*it : nullptr;
   }
 
-  Status RefuseAdapter() const {
+  // The role's tensor as the file names it.
+  std::string FileName(Role role, std::int64_t layer) const {
+    const std::string name = NameOf(*options_.family, options_.style, role, layer);
+    if (options_.nesting == Nesting::kOuter) return "language_model." + name;
+    if (options_.nesting == Nesting::kInner && name.starts_with("model.")) {
+      return "model.language_model." + name.substr(6);
+    }
+    return name;
+  }
+
+  Status RefuseForeign() const {
     for (const SourceTensor& tensor : tensors_) {
-      if (tensor.name.find(".lora_A") != std::string::npos ||
-          tensor.name.find(".lora_B") != std::string::npos) {
-        return Status(Code::kUnsupported,
-                      StrCat("this looks like a LoRA adapter (tensor ", tensor.name,
-                             "); merge it into its base model first"));
+      for (const ForeignTensor& foreign : kForeign) {
+        if (tensor.name.find(foreign.part) != std::string::npos) {
+          return Status(Code::kUnsupported,
+                        StrCat("this looks like ", foreign.what, " (tensor ", tensor.name, ")"));
+        }
       }
     }
     return Status();
@@ -79,15 +153,34 @@ class Assembler {
   }
 
   Status Fill(Role role, std::int64_t layer) {
-    const std::string name = NameOf(*options_.family, options_.style, role, layer);
+    const std::string name = FileName(role, layer);
     const SourceTensor* tensor = Find(name);
     if (tensor == nullptr) return Missing(name);
     return Bind(*tensor, role, layer);
   }
 
+  // The rows of the role's tensor: all, and those before the role's own. More than the role has if
+  // the family keeps several roles in one tensor.
+  void CountRows(Role role, std::int64_t* all, std::int64_t* before) const {
+    const std::string name = NameOf(*options_.family, options_.style, role, 0);
+    *all = 0;
+    *before = 0;
+    bool found = false;
+    for (const TensorName& entry : options_.family->tensors) {
+      if (NameOf(*options_.family, options_.style, entry.role, 0) != name) continue;
+      found = found || entry.role == role;
+      const std::int64_t rows = RoleShape(model_.spec, entry.role).rows;
+      *all += rows;
+      if (!found) *before += rows;
+    }
+  }
+
   Status Bind(const SourceTensor& tensor, Role role, std::int64_t layer) {
     used_.insert(tensor.name);
-    const Shape expected = RoleShape(model_.spec, role);
+    const Shape own = RoleShape(model_.spec, role);
+    std::int64_t all_rows = 0, rows_before = 0;
+    CountRows(role, &all_rows, &rows_before);
+    const Shape expected = {all_rows, own.cols};
     if (tensor.shape != ExpectedShape(expected)) {
       const bool transposed =
           tensor.shape == std::vector<std::int64_t>{expected.cols, expected.rows};
@@ -103,12 +196,35 @@ class Assembler {
     Weight& weight = GetWeight(model_, role, layer);
     weight.name = tensor.name;
     weight.view = {*tensor.type, expected.rows, expected.cols, tensor.data, {}};
-    return codec::CheckView(weight.view).Context(StrCat("tensor ", tensor.name));
+    HONE_TRY(codec::CheckView(weight.view).Context(StrCat("tensor ", tensor.name)));
+    if (all_rows != own.rows) TakeRows(rows_before, own.rows, &weight);
+    if (IsNorm(role) && options_.style == NameStyle::kHf && options_.family->norms_less_one) {
+      AddOne(&weight);
+    }
+    return Status();
+  }
+
+  // A part of a tensor that several roles share. Rows lie one after the other in every coding here.
+  static void TakeRows(std::int64_t begin, std::int64_t count, Weight* weight) {
+    const std::size_t row_bytes =
+        weight->view.codes.size() / static_cast<std::size_t>(weight->view.rows);
+    weight->view.codes = weight->view.codes.subspan(static_cast<std::size_t>(begin) * row_bytes,
+                                                    static_cast<std::size_t>(count) * row_bytes);
+    weight->view.rows = count;
+    weight->name += StrCat("[", begin, ":", begin + count, "]");
+  }
+
+  void AddOne(Weight* weight) {
+    auto values = std::make_shared<std::vector<float>>(ReadAll(*weight));
+    for (float& value : *values) value += 1.0f;
+    weight->view.type = {codec::Coding::kF32, 0};
+    weight->view.codes = std::as_bytes(std::span<const float>(*values));
+    model_.keep_alive.push_back(std::move(values));
   }
 
   // The source may say that the head is the embedding, and may ship a head or not.
   Status FillHead() {
-    const std::string name = NameOf(*options_.family, options_.style, Role::kHead, 0);
+    const std::string name = FileName(Role::kHead, 0);
     const SourceTensor* tensor = Find(name);
     if (tensor == nullptr) {
       if (!options_.tie_head.value_or(true)) {
@@ -152,13 +268,38 @@ class Assembler {
                        });
   }
 
+  // Of a tensor beside a nested text model, what it belongs to: "vision_tower". Else "".
+  std::string OtherPart(const std::string& name) const {
+    constexpr std::string_view kModel = "model.";
+    if (options_.nesting == Nesting::kNone) return "";
+    std::string_view rest = name;
+    if (options_.nesting == Nesting::kInner && rest.starts_with(kModel)) {
+      rest.remove_prefix(kModel.size());
+    }
+    if (rest.starts_with("language_model.") || rest.starts_with("lm_head.")) return "";
+    return std::string(rest.substr(0, rest.find('.')));
+  }
+
   void NameUnused() {
     constexpr std::size_t kShown = 16;
     std::size_t count = 0;
     std::string names;
+    std::map<std::string, std::size_t> parts;
     for (const SourceTensor& tensor : tensors_) {
       if (used_.contains(tensor.name) || NeedsNoWarning(tensor.name)) continue;
+      if (const std::string part = OtherPart(tensor.name); !part.empty()) {
+        ++parts[part];
+        continue;
+      }
       if (++count <= kShown) names += StrCat(count == 1 ? "" : ", ", tensor.name);
+    }
+    if (!parts.empty()) {
+      std::string list;
+      for (const auto& [part, tensors] : parts) {
+        list += StrCat(list.empty() ? "" : ", ", part, ".*: ", tensors,
+                       tensors == 1 ? " tensor" : " tensors");
+      }
+      warnings_.push_back(StrCat(list, " are left out: only the text model is used"));
     }
     if (count == 0) return;
     if (count > kShown) names += StrCat(" and ", count - kShown, " more");

@@ -25,9 +25,17 @@ struct SourceTensor {
   ByteSpan data;
 };
 
+// Where the text model is in a folder that holds more than that, for example a vision tower.
+enum class Nesting : std::uint8_t {
+  kNone,
+  kOuter,  // language_model.model.layers..., language_model.lm_head
+  kInner,  // model.language_model.layers..., lm_head
+};
+
 struct AssembleOptions {
   const Family* family = nullptr;
   NameStyle style = NameStyle::kHf;
+  Nesting nesting = Nesting::kNone;
   std::vector<Role> biases;      // must be there; all others are left alone
   std::optional<bool> tie_head;  // what the source says; nothing: a missing head means a tied one
   std::vector<std::string> unused_is_fine;  // names or "*"-suffixes that need no warning

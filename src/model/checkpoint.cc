@@ -3,8 +3,6 @@
 #include "model/checkpoint.h"
 
 #include "base/file.h"
-#include "base/json.h"
-#include "formats/hf_config/hf_config.h"
 #include "model/source.h"
 
 namespace hone::model {
@@ -34,8 +32,7 @@ Result<Checkpoint> Open(const std::string& path) {
 
 // Every id that the tokenizer can produce needs a row in the embedding.
 Status CheckVocabulary(const Checkpoint& checkpoint) {
-  HONE_ASSIGN(const Json tokenizer, ParseJson(checkpoint.text.tokenizer_json));
-  HONE_ASSIGN(const std::int64_t num_ids, formats::CheckTokenizerJson(tokenizer));
+  const std::int64_t num_ids = checkpoint.text.num_ids;
   if (num_ids > checkpoint.model.spec.vocab) {
     return Status(Code::kDataLoss,
                   StrCat("the tokenizer has ", num_ids, " ids but the embedding has ",

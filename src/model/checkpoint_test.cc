@@ -13,22 +13,6 @@
 namespace hone::model {
 namespace {
 
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// words is "a|b": one of them must be there, without case.
-bool HasOneOf(const std::string& text, const std::string& words) {
-  std::size_t begin = 0;
-  while (begin <= words.size()) {
-    const std::size_t end = std::min(words.find('|', begin), words.size());
-    if (Lower(text).find(Lower(words.substr(begin, end - begin))) != std::string::npos) return true;
-    begin = end + 1;
-  }
-  return false;
-}
-
 // Opens a folder and looks at every weight, as a conversion does. All messages, joined.
 struct Outcome {
   Code code = Code::kOk;
@@ -91,33 +75,9 @@ TEST(OpenCheckpoint, SaysThatMissingSourcesAreMissing) {
   EXPECT_TRUE(HasOneOf(std::string(weights.message()), "folder"));
 }
 
-// A copy of a good checkpoint whose config.json can be changed.
-class EditedConfig : public testing::Test {
+class EditedConfig : public EditedCheckpoint {
  protected:
-  void SetUp() override { Start("bad/00-control-ok"); }
-  void Start(const std::string& golden) {
-    folder_ = std::make_unique<TempFolder>();
-    folder_->CopyFrom(GoldenPath(golden));
-    config_ = ReadJson(folder_->File("config.json"));
-  }
-  void Erase(std::string_view key) {
-    std::erase_if(config_.AsObject(), [&](const Json::Member& m) { return m.first == key; });
-  }
-  Result<Checkpoint> Open() {
-    folder_->Write("config.json", config_.Dump());
-    return OpenCheckpoint(folder_->path());
-  }
-  void ExpectRefused(const std::string& words) {
-    auto got = Open();
-    EXPECT_FALSE(got.ok()) << words;
-    EXPECT_TRUE(HasOneOf(std::string(got.message()), words)) << got.message();
-  }
-  void ExpectOpens() {
-    auto got = Open();
-    EXPECT_TRUE(got.ok()) << got.message();
-  }
-  std::unique_ptr<TempFolder> folder_;
-  Json config_;
+  void SetUp() override { Start(GoldenPath("bad/00-control-ok")); }
 };
 
 TEST_F(EditedConfig, HarmlessAndSwitchedOffKeysAreIgnored) {
@@ -202,7 +162,7 @@ TEST_F(EditedConfig, RequiredKeysAreNamed) {
 TEST_F(EditedConfig, HeadDimComesFromTheKeyOrFromHiddenSize) {
   Erase("head_dim");  // 16 / 4 = 4, but the weights have heads of 8
   ExpectRefused("q_proj.weight");
-  Start("families/llama-bias/hf");
+  Start(GoldenPath("families/llama-bias/hf"));
   config_.Set("head_dim", Json());
   auto got = Open();
   ASSERT_TRUE(got.ok()) << got.message();
@@ -216,7 +176,7 @@ TEST_F(EditedConfig, MissingKeyValueHeadsMeansOneForEachHead) {
 }
 
 TEST_F(EditedConfig, HugeDimensionsAreRefusedWithoutAllocating) {
-  config_.Set("num_hidden_layers", std::int64_t{1} << 24);
+  config_.Set("num_hidden_layers", 4096);
   ExpectRefused("model.layers.2.input_layernorm.weight");
   config_.Set("num_hidden_layers", std::int64_t{1} << 40);
   ExpectRefused("num_hidden_layers");
@@ -240,7 +200,7 @@ TEST_F(TiedHead, UntiedAndAbsentIsRefused) {
 }
 
 TEST_F(TiedHead, UntiedAndPresentKeepsBoth) {
-  Start("families/llama-bias/hf");
+  Start(GoldenPath("families/llama-bias/hf"));
   auto got = Open();
   ASSERT_TRUE(got.ok()) << got.message();
   EXPECT_FALSE(got->model.spec.tied_head);
@@ -248,7 +208,7 @@ TEST_F(TiedHead, UntiedAndPresentKeepsBoth) {
 }
 
 TEST_F(TiedHead, TiedAndADifferentHeadKeepsTheHeadAndWarns) {
-  Start("families/llama-bias/hf");
+  Start(GoldenPath("families/llama-bias/hf"));
   config_.Set("tie_word_embeddings", true);
   auto got = Open();
   ASSERT_TRUE(got.ok()) << got.message();
@@ -258,7 +218,7 @@ TEST_F(TiedHead, TiedAndADifferentHeadKeepsTheHeadAndWarns) {
 }
 
 TEST_F(TiedHead, TiedAndAnEqualHeadIsDropped) {
-  Start("families/llama-bias/hf");
+  Start(GoldenPath("families/llama-bias/hf"));
   config_.Set("tie_word_embeddings", true);
   // Copies the embedding's bytes over the head's.
   std::string file = ReadText(folder_->File("model.safetensors"));
@@ -279,7 +239,7 @@ TEST_F(TiedHead, TiedAndAnEqualHeadIsDropped) {
 }
 
 TEST_F(EditedConfig, AMissingTensorUnderAnotherPrefixIsPointedAt) {
-  Start("families/llama-bias/hf");
+  Start(GoldenPath("families/llama-bias/hf"));
   std::string file = ReadText(folder_->File("model.safetensors"));
   const std::string name = "model.embed_tokens.weight";
   const std::size_t at = file.find(name);

@@ -38,6 +38,11 @@ constexpr std::array kRoles = {
     RoleFacts{Role::kGateBias, "gate_bias", &LayerWeights::gate_bias, nullptr, false},
     RoleFacts{Role::kUpBias, "up_bias", &LayerWeights::up_bias, nullptr, false},
     RoleFacts{Role::kDownBias, "down_bias", &LayerWeights::down_bias, nullptr, false},
+    RoleFacts{Role::kQNorm, "q_norm", &LayerWeights::q_norm, nullptr, false},
+    RoleFacts{Role::kKNorm, "k_norm", &LayerWeights::k_norm, nullptr, false},
+    RoleFacts{Role::kPostAttentionNorm, "post_attention_norm",
+              &LayerWeights::post_attention_norm, nullptr, false},
+    RoleFacts{Role::kPostFfnNorm, "post_ffn_norm", &LayerWeights::post_ffn_norm, nullptr, false},
 };
 
 const RoleFacts& FactsOf(Role role) {
@@ -63,6 +68,12 @@ Weight& GetWeight(DecoderModel& model, Role role, std::int64_t layer) {
   return const_cast<Weight&>(GetWeight(static_cast<const DecoderModel&>(model), role, layer));
 }
 
+LayerSpec GetLayerSpec(const DecoderSpec& spec, std::int64_t layer) {
+  if (spec.layer_specs.empty()) return LayerSpec();
+  HONE_CHECK(layer >= 0 && layer < static_cast<std::int64_t>(spec.layer_specs.size()));
+  return spec.layer_specs[static_cast<std::size_t>(layer)];
+}
+
 Shape RoleShape(const DecoderSpec& spec, Role role) {
   const std::int64_t q_rows = spec.num_heads * spec.head_dim;
   const std::int64_t kv_rows = spec.num_kv_heads * spec.head_dim;
@@ -73,6 +84,8 @@ Shape RoleShape(const DecoderSpec& spec, Role role) {
     case Role::kFinalNorm:
     case Role::kInputNorm:
     case Role::kFfnNorm:
+    case Role::kPostAttentionNorm:
+    case Role::kPostFfnNorm:
     case Role::kOBias:
     case Role::kDownBias:
       return {1, spec.hidden};
@@ -96,6 +109,10 @@ Shape RoleShape(const DecoderSpec& spec, Role role) {
     case Role::kGateBias:
     case Role::kUpBias:
       return {1, spec.ffn};
+    case Role::kQNorm:
+      return {1, spec.qk_norm == QkNorm::kWholeRow ? q_rows : spec.head_dim};
+    case Role::kKNorm:
+      return {1, spec.qk_norm == QkNorm::kWholeRow ? kv_rows : spec.head_dim};
   }
   HONE_CHECK(false);
 }

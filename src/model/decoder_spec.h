@@ -37,20 +37,49 @@ enum class Role : std::uint8_t {
   kGateBias,
   kUpBias,
   kDownBias,
+  kQNorm,              // [head_dim] or [heads * head_dim], before rope
+  kKNorm,              // [head_dim] or [kv_heads * head_dim], before rope
+  kPostAttentionNorm,  // [hidden], after o and before the residual is added
+  kPostFfnNorm,        // [hidden], after down and before the residual is added
 };
 // "embedding", "head", "q", "q_bias", "input_norm" and so on.
 const char* RoleName(Role role);
 // The seven linears of a layer, the embedding and the head can be quantized; nothing else.
 bool IsQuantizable(Role role);
 
-enum class Activation : std::uint8_t { kSilu };
+// kGeluTanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); kGelu: with erf.
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGelu };
+
+// Norm of queries and keys before rope: over each head, or over all heads at once.
+enum class QkNorm : std::uint8_t { kNone, kPerHead, kWholeRow };
+
+// Frequencies that change with the length of the sequence. Only a checkpoint has them: a bundle's
+// are fixed for its context (model/rope.h, RopeForLength).
+struct RopeByLength {
+  enum class Kind : std::uint8_t { kLongRope, kDynamicNtk };
+  Kind kind = Kind::kLongRope;
+  std::int64_t original_positions = 0;  // sequences up to this length use RopeTable::inv_freq
+  std::vector<float> long_inv_freq;     // kLongRope: for longer ones
+  double theta = 0, factor = 1;         // kDynamicNtk: theta grows with the length
+};
 
 // Rotary position embedding, already worked out from the configuration (theta, llama3, YaRN,
-// linear). Rotate-half convention: dimension i pairs with i + head_dim / 2. angle = float(position)
-// * inv_freq[i]; cos and sin are both multiplied by magnitude.
+// linear). The first 2 * inv_freq.size() dimensions of a head turn, the others stay. Rotate-half
+// convention: dimension i pairs with i + inv_freq.size(). angle = float(position) * inv_freq[i]; cos
+// and sin are both multiplied by magnitude.
 struct RopeTable {
-  std::vector<float> inv_freq;  // [head_dim / 2]
+  std::vector<float> inv_freq;  // [rotary_dim / 2], rotary_dim <= head_dim
   float magnitude = 1.0f;
+  std::optional<RopeByLength> by_length;
+};
+
+inline constexpr std::int32_t kNoRope = -1;
+
+// What differs between layers.
+struct LayerSpec {
+  std::int32_t rope = 0;    // index into DecoderSpec::ropes, or kNoRope
+  std::int64_t window = 0;  // a position sees itself and the window - 1 before it; 0: all before it
+  bool operator==(const LayerSpec&) const = default;
 };
 
 struct DecoderSpec {
@@ -67,8 +96,23 @@ struct DecoderSpec {
   float attention_scale = 0;  // usually head_dim^-0.5
   Activation activation = Activation::kSilu;
   bool tied_head = false;  // the head is the embedding
-  RopeTable rope;
+  std::vector<RopeTable> ropes;
+  std::vector<LayerSpec> layer_specs;  // [num_layers]; empty: every layer is LayerSpec()
+
+  QkNorm qk_norm = QkNorm::kNone;
+  // x + post_norm(attention(pre_norm(x))), and the same for the feed-forward part. Either norm may
+  // be missing: pre_norm false leaves out kInputNorm and kFfnNorm, post_norm true adds
+  // kPostAttentionNorm and kPostFfnNorm.
+  bool pre_norm = true;
+  bool post_norm = false;
+  float embedding_multiplier = 1;  // of the embedding's rows
+  float residual_multiplier = 1;   // of what attention and feed-forward add
+  float logits_multiplier = 1;     // of the final norm's output, before the head
+  float attention_softcap = 0;     // scores become cap * tanh(scores / cap) before the mask; 0: off
+  float logits_softcap = 0;        // the same for logits; 0: off
 };
+// The layer's own facts, also where layer_specs is empty.
+LayerSpec GetLayerSpec(const DecoderSpec& spec, std::int64_t layer);
 
 // One tensor: where its bytes are and how to read them. Memory belongs to DecoderModel::keep_alive.
 struct Weight {
@@ -89,6 +133,7 @@ struct LayerWeights {
   Weight input_norm, q, k, v, o, ffn_norm, gate, up, down;
   // Absent unless the architecture has them.
   Weight q_bias, k_bias, v_bias, o_bias, gate_bias, up_bias, down_bias;
+  Weight q_norm, k_norm, post_attention_norm, post_ffn_norm;
 };
 
 // A model: its description and its weights. Movable; read-only after creation, so thread-safe.

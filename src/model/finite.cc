@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/float16.h"
 #include "model/checkpoint.h"
@@ -43,6 +44,17 @@ Findings FindInFloats(ByteSpan bytes, Bits exponent, float (*to_float)(Bits)) {
   return out;
 }
 
+// NaN is the only value that is not finite.
+Findings FindInFp8(ByteSpan bytes) {
+  Findings out;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if ((std::to_integer<unsigned>(bytes[i]) & 0x7fU) != 0x7fU) continue;
+    if (out.count == 0) out = {0, i, std::numeric_limits<float>::quiet_NaN()};
+    ++out.count;
+  }
+  return out;
+}
+
 float FromF32(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 // The scale (and minimum) of every group; each bad group counts with all its values.
@@ -50,10 +62,11 @@ Findings FindInGroups(const codec::WeightView& view, const codec::CodingFacts& f
   Findings out;
   const auto group_bytes = static_cast<std::size_t>(facts.group_bytes);
   const auto group_values = static_cast<std::uint64_t>(facts.group_values);
-  const std::size_t num_halves = facts.has_minimum ? 2 : 1;
   for (std::size_t group = 0; group < view.codes.size() / group_bytes; ++group) {
-    for (std::size_t half = 0; half < num_halves; ++half) {
-      const auto bits = ReadLe<std::uint16_t>(view.codes, group * group_bytes + 2 * half);
+    for (const int at : {facts.scale_at, facts.minimum_at}) {
+      if (at < 0) continue;
+      const std::size_t offset = group * group_bytes + static_cast<std::size_t>(at);
+      const auto bits = ReadLe<std::uint16_t>(view.codes, offset);
       const float value = bits ? Fp16ToFloat(*bits) : 0.0f;
       if (std::isfinite(value)) continue;
       if (out.count == 0) out = {0, group * group_values, value};
@@ -80,6 +93,10 @@ Status CheckFinite(const Weight& weight) {
     case codec::Coding::kBf16:
       found = FindInFloats<std::uint16_t>(view.codes, 0x7f80U, Bf16ToFloat);
       break;
+    case codec::Coding::kF8E4M3:
+      HONE_TRY(codec::CheckView(view).Context(StrCat("tensor ", weight.name)));
+      found = FindInFp8(view.codes);
+      break;
     default:
       if (facts.interleaved_scale) {
         found = FindInGroups(view, facts);
@@ -93,7 +110,8 @@ Status CheckFinite(const Weight& weight) {
   return Status(Code::kDataLoss,
                 StrCat("tensor ", weight.name, ": ", found.count,
                        found.count == 1 ? " value is" : " values are", " NaN or Inf, the first (",
-                       what, ") at row ", found.first / cols, ", column ", found.first % cols));
+                       what, ") at index ", found.first, ": row ", found.first / cols, ", column ",
+                       found.first % cols));
 }
 
 }  // namespace hone::model

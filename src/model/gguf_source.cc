@@ -6,6 +6,7 @@
 
 #include "formats/gguf/gguf.h"
 #include "model/arch/family.h"
+#include "model/arch/gguf_keys.h"
 #include "model/assemble.h"
 #include "model/rope.h"
 #include "model/source.h"
@@ -16,7 +17,10 @@ namespace {
 using formats::GgufFile;
 
 constexpr std::int64_t kMaxDimension = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxLayers = 4096;
 constexpr const char* kRopeFactors = "rope_freqs.weight";
+constexpr const char* kLongFactors = "rope_factors_long.weight";
+constexpr const char* kShortFactors = "rope_factors_short.weight";
 
 // The ggml type numbers that can be weights.
 std::optional<codec::WeightType> WeightTypeOf(std::uint32_t type) {
@@ -29,8 +33,22 @@ std::optional<codec::WeightType> WeightTypeOf(std::uint32_t type) {
       return codec::WeightType{codec::Coding::kGgufQ4_0, 0};
     case 3:
       return codec::WeightType{codec::Coding::kGgufQ4_1, 0};
+    case 6:
+      return codec::WeightType{codec::Coding::kGgufQ5_0, 0};
+    case 7:
+      return codec::WeightType{codec::Coding::kGgufQ5_1, 0};
     case 8:
       return codec::WeightType{codec::Coding::kGgufQ8_0, 0};
+    case 10:
+      return codec::WeightType{codec::Coding::kGgufQ2_K, 0};
+    case 11:
+      return codec::WeightType{codec::Coding::kGgufQ3_K, 0};
+    case 12:
+      return codec::WeightType{codec::Coding::kGgufQ4_K, 0};
+    case 13:
+      return codec::WeightType{codec::Coding::kGgufQ5_K, 0};
+    case 14:
+      return codec::WeightType{codec::Coding::kGgufQ6_K, 0};
     case 30:
       return codec::WeightType{codec::Coding::kBf16, 0};
     default:
@@ -38,88 +56,46 @@ std::optional<codec::WeightType> WeightTypeOf(std::uint32_t type) {
   }
 }
 
-// Keys "<architecture>.<name>" of one file. Errors name the key; the file is added by the caller.
-class Keys {
- public:
-  Keys(const GgufFile& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
-
-  std::string Full(std::string_view name) const { return StrCat(prefix_, ".", name); }
-  bool Has(std::string_view name) const { return file_.Find(Full(name)) != nullptr; }
-
-  Result<std::int64_t> Dimension(std::string_view name) const {
-    HONE_ASSIGN(const std::int64_t value, file_.GetInt(Full(name)));
-    if (value < 1 || value > kMaxDimension) {
+Result<std::vector<float>> ReadFactors(const GgufFile& file, const char* name, std::int64_t count) {
+  const formats::GgufTensor* tensor = file.FindTensor(name);
+  if (tensor == nullptr) return Status(Code::kNotFound, StrCat("tensor ", name, " is missing"));
+  if (tensor->type != 0 || tensor->shape != std::vector<std::int64_t>{count}) {
+    return Status(Code::kUnsupported, StrCat("tensor ", name, " must be F32 [", count, "]"));
+  }
+  std::vector<float> out;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const auto factor = ReadLe<float>(tensor->data, 4 * i);
+    if (!factor || !(*factor > 0) || !std::isfinite(*factor)) {
       return Status(Code::kDataLoss,
-                    StrCat("key ", Full(name), " is ", value, ", expected 1 to ", kMaxDimension));
+                    StrCat("tensor ", name, ": value ", i, " is not a number over 0"));
     }
-    return value;
+    out.push_back(*factor);
   }
-  Result<std::int64_t> DimensionOr(std::string_view name, std::int64_t fallback) const {
-    if (!Has(name)) return fallback;
-    return Dimension(name);
-  }
-  Result<double> Positive(std::string_view name) const {
-    HONE_ASSIGN(const double value, file_.GetDouble(Full(name)));
-    if (!(value > 0) || !std::isfinite(value)) {
-      return Status(Code::kDataLoss,
-                    StrCat("key ", Full(name), " is ", value, ", expected a number over 0"));
-    }
-    return value;
-  }
-  Result<double> PositiveOr(std::string_view name, double fallback) const {
-    if (!Has(name)) return fallback;
-    return Positive(name);
-  }
+  return out;
+}
 
-  // Refuses every other number under the prefix that is not off.
-  Status RefuseOthers() const {
-    constexpr std::string_view kKnown[] = {"block_count",
-                                           "embedding_length",
-                                           "feed_forward_length",
-                                           "attention.head_count",
-                                           "attention.head_count_kv",
-                                           "attention.layer_norm_rms_epsilon",
-                                           "attention.key_length",
-                                           "attention.value_length",
-                                           "attention.scale",
-                                           "rope.freq_base",
-                                           "rope.dimension_count",
-                                           "context_length",
-                                           "vocab_size",
-                                           "rope.scaling.type",
-                                           "rope.scaling.factor",
-                                           "rope.scaling.original_context_length",
-                                           "rope.scaling.attn_factor",
-                                           "rope.scaling.finetuned",
-                                           "rope.scaling.yarn_beta_fast",
-                                           "rope.scaling.yarn_beta_slow",
-                                           "rope.scale_linear",
-                                           "tensor_data_layout"};
-    for (const auto& [key, value] : file_.metadata()) {
-      if (!key.starts_with(prefix_ + ".")) continue;
-      const std::string name = key.substr(prefix_.size() + 1);
-      if (std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown)) continue;
-      const auto* as_int = std::get_if<std::int64_t>(&value);
-      const auto* as_double = std::get_if<double>(&value);
-      const auto* as_bool = std::get_if<bool>(&value);
-      const bool off = (as_int != nullptr && *as_int == 0) ||
-                       (as_double != nullptr && *as_double == 0) ||
-                       (as_bool != nullptr && !*as_bool);
-      if (!off) {
-        return Status(Code::kUnsupported, StrCat("key ", key,
-                                                 " is not known for this architecture "
-                                                 "and may change the numbers"));
-      }
-    }
-    return Status();
+Status ReadLongRope(GgufKeys& keys, std::int64_t max_positions, std::int64_t rotary_dim,
+                    RopeFacts* facts) {
+  facts->kind = RopeKind::kLongRope;
+  facts->max_positions = static_cast<double>(max_positions);
+  HONE_ASSIGN(facts->original_positions,
+              keys.PositiveOr("rope.scaling.original_context_length", facts->max_positions));
+  if (!(facts->original_positions > 1 && facts->original_positions < 1e15)) {
+    return Status(Code::kDataLoss,
+                  StrCat("key ", keys.Full("rope.scaling.original_context_length"), " is ",
+                         facts->original_positions, ", expected a number over 1"));
   }
+  facts->factor = facts->max_positions / facts->original_positions;
+  if (keys.Has("rope.scaling.attn_factor")) {
+    HONE_ASSIGN(facts->attention_factor, keys.Positive("rope.scaling.attn_factor"));
+  }
+  HONE_ASSIGN(facts->short_factor, ReadFactors(keys.file(), kShortFactors, rotary_dim / 2));
+  HONE_ASSIGN(facts->long_factor, ReadFactors(keys.file(), kLongFactors, rotary_dim / 2));
+  return Status();
+}
 
- private:
-  const GgufFile& file_;
-  std::string prefix_;
-};
-
-Result<RopeFacts> ReadRope(const GgufFile& file, const Keys& keys, std::int64_t max_positions) {
+Result<RopeFacts> ReadRope(const GgufRules& rules, GgufKeys& keys, std::int64_t max_positions,
+                           std::int64_t rotary_dim) {
   RopeFacts facts;
   HONE_ASSIGN(facts.theta, keys.PositiveOr("rope.freq_base", 10000));
   if (facts.theta <= 1) {
@@ -128,12 +104,15 @@ Result<RopeFacts> ReadRope(const GgufFile& file, const Keys& keys, std::int64_t 
   }
   HONE_ASSIGN(facts.factor, keys.PositiveOr("rope.scale_linear", 1));
   HONE_ASSIGN(facts.factor, keys.PositiveOr("rope.scaling.factor", facts.factor));
-  std::string type = facts.factor == 1 ? "none" : "linear";
-  if (keys.Has("rope.scaling.type")) {
-    HONE_ASSIGN(const std::string_view text, file.GetString(keys.Full("rope.scaling.type")));
-    type = text;
+  HONE_ASSIGN(std::string type, keys.TextOr("rope.scaling.type"));
+  const bool has_lists = keys.file().FindTensor(kLongFactors) != nullptr;
+  if (rules.longrope && (has_lists || type == "longrope")) {
+    HONE_TRY(ReadLongRope(keys, max_positions, rotary_dim, &facts));
+    facts.by_max_positions = rules.longrope_by_max;
+    return facts;
   }
-  if (type == "none" || type == "") return facts;
+  if (type.empty()) type = facts.factor == 1 ? "none" : "linear";
+  if (type == "none") return facts;
   if (type == "linear") {
     facts.kind = RopeKind::kLinear;
     return facts;
@@ -157,21 +136,10 @@ Result<RopeFacts> ReadRope(const GgufFile& file, const Keys& keys, std::int64_t 
 
 // Llama 3 files carry the scaling as one factor for each frequency.
 Status ApplyRopeFactors(const GgufFile& file, RopeTable* rope) {
-  const formats::GgufTensor* tensor = file.FindTensor(kRopeFactors);
-  if (tensor == nullptr) return Status();
-  const auto count = static_cast<std::int64_t>(rope->inv_freq.size());
-  if (tensor->type != 0 || tensor->shape != std::vector<std::int64_t>{count}) {
-    return Status(Code::kUnsupported,
-                  StrCat("tensor ", kRopeFactors, " must be F32 [", count, "]"));
-  }
-  for (std::size_t i = 0; i < rope->inv_freq.size(); ++i) {
-    const auto factor = ReadLe<float>(tensor->data, 4 * i);
-    if (!factor || !(*factor > 0) || !std::isfinite(*factor)) {
-      return Status(Code::kDataLoss,
-                    StrCat("tensor ", kRopeFactors, ": value ", i, " is not a number over 0"));
-    }
-    rope->inv_freq[i] /= *factor;
-  }
+  if (file.FindTensor(kRopeFactors) == nullptr) return Status();
+  HONE_ASSIGN(const std::vector<float> factors,
+              ReadFactors(file, kRopeFactors, static_cast<std::int64_t>(rope->inv_freq.size())));
+  for (std::size_t i = 0; i < factors.size(); ++i) rope->inv_freq[i] /= factors[i];
   return Status();
 }
 
@@ -187,44 +155,56 @@ Status RefuseSplit(const GgufFile& file) {
                        "llama-gguf-split --merge)"));
 }
 
-Result<DecoderSpec> ReadSpec(const GgufFile& file, const Keys& keys) {
+Status ReadHeads(const GgufRules& rules, GgufKeys& keys, DecoderSpec* spec,
+                 std::int64_t* rotary_dim) {
+  HONE_ASSIGN(spec->num_heads, keys.Dimension("attention.head_count"));
+  HONE_ASSIGN(spec->num_kv_heads, keys.DimensionOr("attention.head_count_kv", spec->num_heads));
+  if (spec->num_heads % spec->num_kv_heads != 0) {
+    return Status(Code::kDataLoss,
+                  StrCat(keys.Full("attention.head_count"), " (", spec->num_heads,
+                         ") is not a multiple of head_count_kv (", spec->num_kv_heads, ")"));
+  }
+  HONE_ASSIGN(spec->head_dim,
+              keys.DimensionOr("attention.key_length", spec->hidden / spec->num_heads));
+  HONE_ASSIGN(const std::int64_t value_dim,
+              keys.DimensionOr("attention.value_length", spec->head_dim));
+  HONE_ASSIGN(*rotary_dim, keys.DimensionOr("rope.dimension_count", spec->head_dim));
+  const auto bad = [&](const char* name, std::int64_t value) {
+    return Status(Code::kUnsupported,
+                  StrCat("key ", keys.Full(name), " is ", value, ", but only the head size ",
+                         spec->head_dim, " is supported"));
+  };
+  if (value_dim != spec->head_dim) return bad("attention.value_length", value_dim);
+  if (*rotary_dim > spec->head_dim || (*rotary_dim != spec->head_dim && !rules.partial_rotary)) {
+    return bad("rope.dimension_count", *rotary_dim);
+  }
+  if (spec->head_dim < 2 || spec->head_dim % 2 != 0) {
+    return Status(Code::kUnsupported, StrCat("the head size is ", spec->head_dim,
+                                             ", but rotary positions need an even number"));
+  }
+  HONE_ASSIGN(
+      const double scale,
+      keys.PositiveOr("attention.scale", std::pow(static_cast<double>(spec->head_dim), -0.5)));
+  spec->attention_scale = static_cast<float>(scale);
+  return Status();
+}
+
+Result<DecoderSpec> ReadSpec(const GgufRules& rules, GgufKeys& keys) {
+  const GgufFile& file = keys.file();
   DecoderSpec spec;
   HONE_TRY(RefuseSplit(file));
-  HONE_TRY(keys.RefuseOthers());
-  HONE_ASSIGN(spec.num_layers, keys.Dimension("block_count"));
+  HONE_ASSIGN(spec.num_layers, keys.Dimension("block_count", kMaxLayers));
   HONE_ASSIGN(spec.hidden, keys.Dimension("embedding_length"));
   HONE_ASSIGN(spec.ffn, keys.Dimension("feed_forward_length"));
   HONE_ASSIGN(spec.max_positions, keys.Dimension("context_length"));
-  HONE_ASSIGN(spec.num_heads, keys.Dimension("attention.head_count"));
-  HONE_ASSIGN(spec.num_kv_heads, keys.DimensionOr("attention.head_count_kv", spec.num_heads));
-  if (spec.num_heads % spec.num_kv_heads != 0) {
-    return Status(Code::kDataLoss,
-                  StrCat(keys.Full("attention.head_count"), " (", spec.num_heads,
-                         ") is not a multiple of head_count_kv (", spec.num_kv_heads, ")"));
-  }
-  HONE_ASSIGN(spec.head_dim,
-              keys.DimensionOr("attention.key_length", spec.hidden / spec.num_heads));
-  for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
-    HONE_ASSIGN(const std::int64_t value, keys.DimensionOr(name, spec.head_dim));
-    if (value != spec.head_dim) {
-      return Status(Code::kUnsupported,
-                    StrCat("key ", keys.Full(name), " is ", value, ", but only the head size ",
-                           spec.head_dim, " is supported"));
-    }
-  }
-  if (spec.head_dim < 2 || spec.head_dim % 2 != 0) {
-    return Status(Code::kUnsupported, StrCat("the head size is ", spec.head_dim,
-                                             ", but rotary positions need an even number"));
-  }
+  std::int64_t rotary_dim = 0;
+  HONE_TRY(ReadHeads(rules, keys, &spec, &rotary_dim));
   HONE_ASSIGN(const double epsilon, keys.Positive("attention.layer_norm_rms_epsilon"));
   spec.norm_epsilon = static_cast<float>(epsilon);
-  HONE_ASSIGN(
-      const double scale,
-      keys.PositiveOr("attention.scale", std::pow(static_cast<double>(spec.head_dim), -0.5)));
-  spec.attention_scale = static_cast<float>(scale);
-  HONE_ASSIGN(const RopeFacts rope, ReadRope(file, keys, spec.max_positions));
-  HONE_ASSIGN(spec.rope, MakeRopeTable(rope, spec.head_dim));
-  HONE_TRY(ApplyRopeFactors(file, &spec.rope));
+  HONE_ASSIGN(const RopeFacts rope, ReadRope(rules, keys, spec.max_positions, rotary_dim));
+  HONE_ASSIGN(RopeTable table, MakeRopeTable(rope, rotary_dim));
+  HONE_TRY(ApplyRopeFactors(file, &table));
+  spec.ropes = {std::move(table)};
   const formats::GgufTensor* embedding = file.FindTensor("token_embd.weight");
   if (embedding == nullptr) {
     return Status(Code::kNotFound, "tensor token_embd.weight is missing");
@@ -233,6 +213,8 @@ Result<DecoderSpec> ReadSpec(const GgufFile& file, const Keys& keys) {
   if (spec.vocab < 1 || spec.vocab > kMaxDimension) {
     return Status(Code::kDataLoss, StrCat("tensor token_embd.weight has ", spec.vocab, " rows"));
   }
+  if (rules.read != nullptr) HONE_TRY(rules.read(keys, &spec));
+  HONE_TRY(keys.RefuseOthers());
   return spec;
 }
 
@@ -240,8 +222,9 @@ Result<const Family*> FindFamily(const GgufFile& file) {
   HONE_ASSIGN(const std::string_view name, file.GetString("general.architecture"));
   std::string known;
   for (const Family* family : Families()) {
-    if (name == family->name) return family;
-    known += StrCat(known.empty() ? "" : ", ", family->name);
+    if (family->gguf == nullptr) continue;
+    if (name == family->gguf->architecture) return family;
+    known += StrCat(known.empty() ? "" : ", ", family->gguf->architecture);
   }
   return Status(Code::kUnsupported, StrCat("general.architecture \"", name,
                                            "\" is not supported (known: ", known, ")"));
@@ -263,8 +246,9 @@ void OrderBias(Weight* bias, std::int64_t head_dim, DecoderModel* model) {
 }
 
 Status Fill(const GgufFile& file, const Family& family, Checkpoint* out) {
-  const Keys keys(file, family.name);
-  HONE_ASSIGN(out->model.spec, ReadSpec(file, keys));
+  const GgufRules& rules = *family.gguf;
+  GgufKeys keys(file, rules.architecture);
+  HONE_ASSIGN(out->model.spec, ReadSpec(rules, keys));
   out->model.spec.architecture = family.name;
   std::vector<SourceTensor> tensors;
   tensors.reserve(file.tensors().size());
@@ -277,7 +261,7 @@ Status Fill(const GgufFile& file, const Family& family, Checkpoint* out) {
   AssembleOptions options;
   options.family = &family;
   options.style = NameStyle::kGguf;
-  options.unused_is_fine = {kRopeFactors};
+  options.unused_is_fine = {kRopeFactors, kLongFactors, kShortFactors};
   for (const Role role : {Role::kQBias, Role::kKBias, Role::kVBias, Role::kOBias, Role::kGateBias,
                           Role::kUpBias, Role::kDownBias}) {
     // No key says that there are biases: the tensors do.
@@ -286,6 +270,7 @@ Status Fill(const GgufFile& file, const Family& family, Checkpoint* out) {
     }
   }
   HONE_TRY(AssembleWeights(options, tensors, &out->model, &out->warnings));
+  if (!rules.interleaved) return Status();
   const std::int64_t head_dim = out->model.spec.head_dim;
   for (LayerWeights& layer : out->model.layers) {
     layer.q.interleaved_head_dim = head_dim;
@@ -298,8 +283,8 @@ Status Fill(const GgufFile& file, const Family& family, Checkpoint* out) {
 
 }  // namespace
 
-Result<Checkpoint> OpenGguf(const std::string& path) {
-  HONE_ASSIGN(const std::shared_ptr<const GgufFile> file, GgufFile::Open(path));
+Result<Checkpoint> ReadGguf(std::shared_ptr<const GgufFile> file) {
+  const std::string path = file->path();
   auto family = FindFamily(*file);
   if (!family.ok()) return std::move(family).status().Context(path);
   Checkpoint out;
@@ -310,6 +295,11 @@ Result<Checkpoint> OpenGguf(const std::string& path) {
   }
   HONE_ASSIGN(out.text, formats::ReadGgufText(*file));
   return out;
+}
+
+Result<Checkpoint> OpenGguf(const std::string& path) {
+  HONE_ASSIGN(std::shared_ptr<const GgufFile> file, GgufFile::Open(path));
+  return ReadGguf(std::move(file));
 }
 
 }  // namespace hone::model

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "formats/litertlm/llm_metadata.h"
 #include "model/lift_graph.h"
 #include "model/lift_rules.h"
 
@@ -23,9 +24,9 @@ class WeightBinder {
  public:
   WeightBinder(const LiftGraph& graph, DecoderModel* model) : graph_(graph), model_(*model) {}
 
-  Status Bind(Role role, std::int64_t layer, int tensor) {
+  Status Bind(Role role, std::int64_t layer, int tensor, RowRange rows = {}) {
     if (tensor < 0) return Status();
-    auto weight = graph_.MakeWeight(tensor, RoleShape(model_.spec, role), &model_.keep_alive);
+    auto weight = graph_.MakeWeight(tensor, rows, RoleShape(model_.spec, role), &model_.keep_alive);
     if (!weight.ok()) {
       return std::move(weight).status().Context(StrCat("layer ", layer, ", ", RoleName(role)));
     }
@@ -34,8 +35,8 @@ class WeightBinder {
   }
 
   Status Bind(Role role, Role bias, std::int64_t layer, const LiftedLinear& linear) {
-    HONE_TRY(Bind(role, layer, linear.weight));
-    return Bind(bias, layer, linear.bias);
+    HONE_TRY(Bind(role, layer, linear.weight, linear.rows));
+    return Bind(bias, layer, linear.bias, linear.rows);
   }
 
   Status BindLayer(std::int64_t i, const LiftedLayer& layer) {
@@ -44,10 +45,14 @@ class WeightBinder {
     HONE_TRY(Bind(Role::kK, Role::kKBias, i, layer.k));
     HONE_TRY(Bind(Role::kV, Role::kVBias, i, layer.v));
     HONE_TRY(Bind(Role::kO, Role::kOBias, i, layer.o));
+    HONE_TRY(Bind(Role::kQNorm, i, layer.q_norm));
+    HONE_TRY(Bind(Role::kKNorm, i, layer.k_norm));
+    HONE_TRY(Bind(Role::kPostAttentionNorm, i, layer.post_attention_norm));
     HONE_TRY(Bind(Role::kFfnNorm, i, layer.ffn_norm));
     HONE_TRY(Bind(Role::kGate, Role::kGateBias, i, layer.gate));
     HONE_TRY(Bind(Role::kUp, Role::kUpBias, i, layer.up));
-    return Bind(Role::kDown, Role::kDownBias, i, layer.down);
+    HONE_TRY(Bind(Role::kDown, Role::kDownBias, i, layer.down));
+    return Bind(Role::kPostFfnNorm, i, layer.post_ffn_norm);
   }
 
  private:
@@ -65,16 +70,27 @@ Status BindDecoder(const LiftGraph& graph, const LiftedDecoder& lifted, DecoderM
   return binder.Bind(Role::kHead, 0, lifted.head.weight);
 }
 
-Status LiftEmbedder(const Model& embedder, DecoderModel* model) {
-  HONE_ASSIGN(const LiftGraph graph, LiftGraph::Open(embedder, kDecodeEmbedder));
-  auto table = ReadEmbedder(graph);
-  if (!table.ok()) return std::move(table).status().Context(StrCat("signature ", kDecodeEmbedder));
-  return WeightBinder(graph, model).Bind(Role::kEmbedding, 0, *table);
+// The signature that LiteRT-LM calls for one token: decode_embedder, or the only one.
+std::string EmbedderKey(const Model& embedder) {
+  if (embedder.FindSignature(kDecodeEmbedder) == nullptr && embedder.signatures.size() == 1) {
+    return embedder.signatures[0].key;
+  }
+  return kDecodeEmbedder;
 }
 
-Status LiftDecoder(const Model& decoder, const LiftSource& embedder, DecoderModel* model) {
-  HONE_ASSIGN(const LiftGraph graph, LiftGraph::Open(decoder, kDecode));
-  auto lifted = ReadDecoder(graph);
+Status LiftEmbedder(const Model& embedder, DecoderModel* model) {
+  const std::string key = EmbedderKey(embedder);
+  HONE_ASSIGN(LiftGraph graph, LiftGraph::Open(embedder, key));
+  auto found = ReadEmbedder(graph);
+  if (!found.ok()) return std::move(found).status().Context(StrCat("signature ", key));
+  model->spec.embedding_multiplier *= found->multiplier;
+  return WeightBinder(graph, model).Bind(Role::kEmbedding, 0, found->table);
+}
+
+Status LiftDecoder(const Model& decoder, const LiftSource& embedder, std::int64_t local_window,
+                   const AuxiliaryFacts& auxiliary, DecoderModel* model) {
+  HONE_ASSIGN(LiftGraph graph, LiftGraph::Open(decoder, kDecode));
+  auto lifted = ReadDecoder(graph, local_window, auxiliary);
   if (!lifted.ok()) return std::move(lifted).status().Context(StrCat("signature ", kDecode));
   model->spec = lifted->spec;
   model->spec.architecture = "llama";
@@ -91,6 +107,20 @@ Status LiftDecoder(const Model& decoder, const LiftSource& embedder, DecoderMode
   return Status();
 }
 
+// The window of the runtime's local mask, from the ExecutorMetadata section; 0 if it is not given.
+Result<std::int64_t> LocalWindow(const Bundle& bundle) {
+  const Section* section = bundle.Find(SectionType::kExecutorMetadata);
+  if (section == nullptr) return std::int64_t{0};
+  HONE_ASSIGN(const auto metadata,
+              formats::litertlm::ParseExecutorMetadata(bundle.SectionBytes(*section)));
+  HONE_ASSIGN(const auto masks, formats::litertlm::ReadAttentionMasks(metadata));
+  std::int64_t window = 0;
+  for (const auto& mask : masks) {
+    if (mask.local) window = mask.sliding_window;
+  }
+  return window;
+}
+
 // "section 4 (tf_lite_prefill_decode)".
 std::string Label(const Bundle& bundle, const Section& section, std::string_view model_type) {
   const auto index = &section - bundle.header().sections.data();
@@ -99,9 +129,17 @@ std::string Label(const Bundle& bundle, const Section& section, std::string_view
 
 }  // namespace
 
-Result<DecoderModel> LiftModels(const LiftSource& decoder, const LiftSource& embedder) {
+Result<DecoderModel> LiftModels(const LiftSource& decoder, const LiftSource& embedder,
+                                std::int64_t local_window, const LiftSource& auxiliary) {
   DecoderModel model;
-  HONE_TRY(LiftDecoder(*decoder.model, embedder, &model).Context(decoder.label));
+  AuxiliaryFacts facts;
+  if (auxiliary.model != nullptr) {
+    auto found = ReadAuxiliary(*auxiliary.model);
+    if (!found.ok()) return std::move(found).status().Context(auxiliary.label);
+    facts = *std::move(found);
+  }
+  HONE_TRY(
+      LiftDecoder(*decoder.model, embedder, local_window, facts, &model).Context(decoder.label));
   if (!model.embedding.present()) {
     HONE_TRY(LiftEmbedder(*embedder.model, &model).Context(embedder.label));
   }
@@ -109,10 +147,11 @@ Result<DecoderModel> LiftModels(const LiftSource& decoder, const LiftSource& emb
 }
 
 Result<DecoderModel> LiftBundle(std::shared_ptr<const Bundle> bundle) {
-  constexpr std::string_view kTypes[] = {"tf_lite_prefill_decode", "tf_lite_embedder"};
-  Model models[2];
-  LiftSource sources[2];
-  for (int i = 0; i < 2; ++i) {
+  constexpr std::string_view kTypes[] = {"tf_lite_prefill_decode", "tf_lite_embedder",
+                                         "tf_lite_aux"};
+  Model models[3];
+  LiftSource sources[3];
+  for (int i = 0; i < 3; ++i) {
     const Section* section = bundle->Find(SectionType::kTfliteModel, kTypes[i]);
     if (section == nullptr) continue;
     sources[i].label = Label(*bundle, *section, kTypes[i]);
@@ -124,7 +163,8 @@ Result<DecoderModel> LiftBundle(std::shared_ptr<const Bundle> bundle) {
   if (sources[0].model == nullptr) {
     return Status(Code::kUnsupported, StrCat("there is no TFLite section ", kTypes[0]));
   }
-  HONE_ASSIGN(DecoderModel out, LiftModels(sources[0], sources[1]));
+  HONE_ASSIGN(const std::int64_t window, LocalWindow(*bundle));
+  HONE_ASSIGN(DecoderModel out, LiftModels(sources[0], sources[1], window, sources[2]));
   out.keep_alive.push_back(std::move(bundle));
   return out;
 }

@@ -3,6 +3,7 @@
 // Lifts the TFLite graphs of a bundle back to a DecoderSpec and quantized weights by pattern rules.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -27,7 +28,10 @@ struct LiftSource {
 };
 
 // The same from parsed models. embedder.model is null if decoder looks the token ids up itself. The
-// constants that the models view must outlive the result; the models need not.
-Result<DecoderModel> LiftModels(const LiftSource& decoder, const LiftSource& embedder);
+// constants that the models view must outlive the result; the models need not. local_window: how
+// many positions the runtime's local_mask shows; 0: not known, so a graph with one is refused.
+// auxiliary: the graphs of a split cache, if there are any.
+Result<DecoderModel> LiftModels(const LiftSource& decoder, const LiftSource& embedder,
+                                std::int64_t local_window = 0, const LiftSource& auxiliary = {});
 
 }  // namespace hone::model

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Rules for views, sums and products, norms and projections. lift_reader_attention.cc has the rest.
+// Walks the operators; rules for sums and products. The other lift_reader_*.cc have the
+// rest.
 #include "model/lift_reader.h"
 
 #include <algorithm>
@@ -12,7 +13,6 @@ namespace {
 
 using formats::tflite::Op;
 using formats::tflite::Operator;
-using formats::tflite::TensorType;
 using Kind = LiftReader::Kind;
 using Value = LiftReader::Value;
 
@@ -22,10 +22,12 @@ Status LiftReader::Expected(std::string_view what) {
   return Status(Code::kUnsupported, StrCat("expected ", what));
 }
 
-LiftReader::LiftReader(const LiftGraph& graph) : graph_(graph), values_(graph.num_tensors()) {
+LiftReader::LiftReader(LiftGraph& graph) : graph_(graph), values_(graph.num_tensors()) {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const int id = static_cast<int>(i);
-    if (graph.IsConstant(id)) values_[i] = {Kind::kConstant, id};
+    if (!graph.IsConstant(id)) continue;
+    values_[i].kind = Kind::kConstant;
+    values_[i].id = id;
   }
 }
 
@@ -33,24 +35,21 @@ Status LiftReader::SetInput(int id, Value value) {
   if (At(id).kind != Kind::kNone) return Expected("a tensor of its own");
   if (value.kind == Kind::kResidual) HONE_TRY(SetStart());
   value.id = id;
-  values_[static_cast<std::size_t>(id)] = value;
+  values_[static_cast<std::size_t>(id)] = std::move(value);
   return Status();
 }
 
 Status LiftReader::Run() {
   for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
-    const Operator& op = graph_.operators()[i];
-    Status status = Step(static_cast<int>(i), op);
-    if (!status.ok()) {
-      return std::move(status).Context(StrCat("operator ", i, " ", OpName(op.op)));
-    }
+    Status status = Step(graph_.operators()[i]);
+    if (!status.ok()) return std::move(status).Context(graph_.OperatorText(i));
   }
   return Status();
 }
 
-Status LiftReader::Step(int index, const Operator& op) {
-  if (op.outputs.size() != 1 || At(op.outputs[0]).kind != Kind::kNone) {
-    return Expected("one output that nothing has written yet");
+Status LiftReader::Step(const Operator& op) {
+  for (const std::int32_t output : op.outputs) {
+    if (At(output).kind != Kind::kNone) return Expected("outputs that nothing has written yet");
   }
   if (op.options.fused_activation != 0) return Expected("no fused activation");
   for (const std::int32_t input : op.inputs) {
@@ -60,15 +59,51 @@ Status LiftReader::Step(int index, const Operator& op) {
       return Expected("inputs that earlier operators have written");
     }
   }
-  HONE_ASSIGN(Value value, Apply(index, op));
+  if (op.op == Op::kSplit || op.op == Op::kSplitV) return StepSplit(op);
+  if (op.outputs.size() != 1) return Expected("one output that nothing has written yet");
+  HONE_ASSIGN(Value value, Apply(op));
   if (value.id < 0) value.id = op.outputs[0];
-  values_[static_cast<std::size_t>(op.outputs[0])] = value;
+  values_[static_cast<std::size_t>(op.outputs[0])] = std::move(value);
   return Status();
 }
 
-Result<Value> LiftReader::Apply(int index, const Operator& op) {
+Status LiftReader::StepSplit(const Operator& op) {
+  const bool sizes_given = op.op == Op::kSplitV;
+  if (op.inputs.size() != (sizes_given ? 3U : 2U) ||
+      std::any_of(op.inputs.begin(), op.inputs.end(), [](std::int32_t id) { return id < 0; })) {
+    return Expected("a tensor and an axis");
+  }
+  const int x = op.inputs[sizes_given ? 0 : 1];
+  const auto axis = graph_.Ints(op.inputs[sizes_given ? 2 : 0]);
+  const int rank = static_cast<int>(graph_.shape(x).size());
+  if (!axis || axis->size() != 1 || (axis->front() != rank - 1 && axis->front() != -1)) {
+    return Expected("a split of the last dimension");
+  }
+  std::int64_t begin = 0;
+  for (const std::int32_t output : op.outputs) {
+    const std::int64_t size = graph_.Width(output);
+    std::vector<std::int32_t> want = graph_.shape(x);
+    if (want.empty() || begin + size > graph_.Width(x)) return Expected("parts of the input");
+    want.back() = static_cast<std::int32_t>(size);
+    if (graph_.shape(output) != want) return Expected("parts of the input");
+    HONE_ASSIGN(Value value, SliceLast(x, begin, size));
+    if (value.id < 0) value.id = output;
+    if (At(output).kind != Kind::kNone) return Expected("an output for each part");
+    values_[static_cast<std::size_t>(output)] = std::move(value);
+    begin += size;
+  }
+  return begin == graph_.Width(x) ? Status() : Expected("parts that are all of the input");
+}
+
+Result<Value> LiftReader::Apply(const Operator& op) {
+  if (AllConstant(op)) return Fold(op);
+  if (AllPositional(op) && IsElementwise(op.op)) return Elementwise(op);
+  if (const auto any = AnyNumber(op)) return *any;
   switch (op.op) {
     case Op::kReshape:
+    case Op::kSqueeze:
+    case Op::kExpandDims:
+    case Op::kBroadcastTo:
       return Reshape(op);
     case Op::kTranspose:
       return Transpose(op);
@@ -78,10 +113,6 @@ Result<Value> LiftReader::Apply(int index, const Operator& op) {
       return Maximum(op);
     case Op::kEmbeddingLookup:
       return EmbeddingLookup(op);
-    case Op::kMul:
-      return Mul(op);
-    case Op::kAdd:
-      return Add(op);
     case Op::kConcatenation:
       return Concatenation(op);
     case Op::kCos:
@@ -92,12 +123,14 @@ Result<Value> LiftReader::Apply(int index, const Operator& op) {
     case Op::kMean:
       return Mean(op);
     case Op::kRsqrt:
-      return Rsqrt(op);
+    case Op::kSqrt:
+      return Root(op);
     case Op::kFullyConnected:
-      return FullyConnected(index, op);
+      return FullyConnected(op);
     case Op::kDequantize:
       return Dequantize(op);
     case Op::kSlice:
+    case Op::kStridedSlice:
       return Slice(op);
     case Op::kPack:
       return Pack(op);
@@ -107,81 +140,54 @@ Result<Value> LiftReader::Apply(int index, const Operator& op) {
       return BatchMatMul(op);
     case Op::kSoftmax:
       return Softmax(op);
+    case Op::kSelect:
+    case Op::kSelectV2:
+      return SelectScores(op);
+    default:
+      return ApplyArithmetic(op);
+  }
+}
+
+Result<Value> LiftReader::ApplyArithmetic(const Operator& op) {
+  switch (op.op) {
+    case Op::kMul:
+      return Mul(op);
+    case Op::kDiv:
+      return Div(op);
+    case Op::kAdd:
+      return Add(op);
+    case Op::kSub:
+      return Sub(op);
+    case Op::kNeg:
+      return Neg(op);
+    case Op::kSquare:
+    case Op::kPow:
     case Op::kLogistic:
-      return Logistic(op);
+    case Op::kTanh:
+    case Op::kGelu:
+      return CurveFunction(op);
     default:
       return Expected("an operator of a Llama decoder");
   }
 }
 
+std::optional<float> LiftReader::Scalar(const Value& value) const {
+  return value.kind == Kind::kConstant ? graph_.Scalar(value.id) : std::nullopt;
+}
+
+bool LiftReader::IsPosition(const Value& value) const {
+  return value.kind == Kind::kAffine && value.affine.position == 1 && value.affine.column == 0 &&
+         value.affine.offset == 0;
+}
+
+bool LiftReader::IsZero(const Value& value) const {
+  if (value.kind == Kind::kZero) return true;
+  return value.kind == Kind::kAffine && value.affine.position == 0 && value.affine.column == 0 &&
+         value.affine.offset == 0;
+}
+
 bool LiftReader::HasShape(int id, const std::vector<std::int64_t>& shape) const {
   return std::equal(graph_.shape(id).begin(), graph_.shape(id).end(), shape.begin(), shape.end());
-}
-
-bool LiftReader::IsFlat(Kind kind) {
-  switch (kind) {
-    case Kind::kTokens:
-    case Kind::kPosition:
-    case Kind::kMask:
-    case Kind::kPositionFloat:
-    case Kind::kResidual:
-    case Kind::kMeanSquare:
-    case Kind::kInverseRms:
-    case Kind::kNorm:
-    case Kind::kLinear:
-    case Kind::kRoped:
-    case Kind::kContext:
-    case Kind::kProduct:
-      return true;
-    default:
-      return false;
-  }
-}
-
-Result<Value> LiftReader::Reshape(const Operator& op) const {
-  // The output's shape says it all; the second input only repeats it.
-  if (op.inputs.empty() || op.inputs[0] < 0) return Expected("an input");
-  const Value& x = At(op.inputs[0]);
-  if (!IsFlat(x.kind)) return Expected("a tensor of the decoder that can be viewed in any shape");
-  if (InElements(op) != OutElements(op)) return Expected("as many values as the input has");
-  if (x.kind == Kind::kMask && graph_.Width(op.inputs[0]) != graph_.Width(op.outputs[0])) {
-    return Expected("a mask that keeps its last dimension");
-  }
-  return x;
-}
-
-Result<Value> LiftReader::Transpose(const Operator& op) const {
-  HONE_ASSIGN(const auto in, Inputs<2>(op));
-  const auto order = graph_.Ints(op.inputs[1]);
-  const std::vector<std::int32_t>& from = graph_.shape(op.inputs[0]);
-  const std::vector<std::int32_t>& to = graph_.shape(op.outputs[0]);
-  if (!IsFlat(in[0].kind) || in[0].kind == Kind::kMask) return Expected("projected heads");
-  if (!order || order->size() != from.size() || to.size() != from.size()) {
-    return Expected("a constant order of all dimensions");
-  }
-  std::int32_t last = -1;
-  std::vector<bool> seen(from.size(), false);
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const std::int32_t axis = (*order)[i];
-    if (axis < 0 || static_cast<std::size_t>(axis) >= from.size() ||
-        seen[static_cast<std::size_t>(axis)] || to[i] != from[static_cast<std::size_t>(axis)]) {
-      return Expected("a constant order of all dimensions");
-    }
-    seen[static_cast<std::size_t>(axis)] = true;
-    if (to[i] == 1) continue;
-    if (axis < last) return Expected("an order that moves only dimensions of size 1");
-    last = axis;
-  }
-  return in[0];
-}
-
-Result<Value> LiftReader::Cast(const Operator& op) const {
-  HONE_ASSIGN(const auto in, Inputs<1>(op));
-  if (in[0].kind != Kind::kPosition || graph_.tensor(op.outputs[0]).type != TensorType::kFloat32 ||
-      OutElements(op) != 1) {
-    return Expected("the position as float32");
-  }
-  return Value{Kind::kPositionFloat};
 }
 
 Result<Value> LiftReader::Maximum(const Operator& op) const {
@@ -203,184 +209,15 @@ Result<Value> LiftReader::EmbeddingLookup(const Operator& op) {
     return Expected("token ids and a constant table");
   }
   HONE_TRY(SetStart());
-  return Value{Kind::kResidual, -1, in[1].id};
+  Value out;
+  out.kind = Kind::kResidual;
+  out.a = in[1].id;
+  return out;
 }
 
 Status LiftReader::SetStart() {
   if (std::exchange(has_start_, true)) return Expected("one embedding of the token");
   return Status();
-}
-
-Result<Value> LiftReader::Mul(const Operator& op) {
-  HONE_ASSIGN(const auto in, Inputs<2>(op));
-  for (const std::size_t first : {0U, 1U}) {
-    HONE_ASSIGN(const Value value,
-                MulOrdered(op, in[first], in[1 - first], op.inputs[first], op.inputs[1 - first]));
-    if (value.kind != Kind::kNone) return value;
-  }
-  return Expected(
-      "a norm, a rotation by cos or sin, a scale, or a gate times its input (in float32)");
-}
-
-Result<Value> LiftReader::MulOrdered(const Operator& op, const Value& x, const Value& y, int x_id,
-                                     int y_id) {
-  const int out = op.outputs[0];
-  const auto scalar = graph_.Scalar(y_id);
-  switch (x.kind) {
-    case Kind::kPositionFloat:
-      if (y.kind == Kind::kConstant && graph_.Floats(y.id) && SameWidth(out, y_id)) {
-        return Value{Kind::kHalfAngles, -1, y.id};
-      }
-      break;
-    case Kind::kCos:
-    case Kind::kSin:
-      if (scalar && SameShape(out, x_id)) return Scaled(x, *scalar);
-      break;
-    case Kind::kResidual:
-      if (y.kind == Kind::kResidual && x.id == y.id && SameShape(out, x_id)) {
-        return Value{Kind::kSquare, -1, x.id};
-      }
-      if (y.kind == Kind::kInverseRms && y.a == x.id && SameWidth(out, x_id)) {
-        return Value{Kind::kNormalized, -1, x.id, -1, 0, y.number};
-      }
-      break;
-    case Kind::kNormalized:
-      if (y.kind == Kind::kConstant && SameWidth(out, y_id)) return Norm(x.a, y.id, x.number);
-      break;
-    case Kind::kLinear:
-      if ((y.kind == Kind::kCos) && graph_.Width(x_id) == graph_.Width(y_id) &&
-          SameShape(out, x_id)) {
-        return Value{Kind::kTimesCos, -1, x.id, y.id};
-      }
-      if (y.kind == Kind::kSigmoid && y.a == x.id && SameShape(out, x_id)) {
-        return Value{Kind::kGate, -1, x.id};
-      }
-      break;
-    case Kind::kRotated:
-      if (y.kind == Kind::kSin && graph_.Width(x_id) == graph_.Width(y_id) &&
-          SameShape(out, x_id)) {
-        return Value{Kind::kTimesSin, -1, x.a, y.id};
-      }
-      break;
-    case Kind::kHighHalf:
-      if (scalar && *scalar == -1.0f && SameShape(out, x_id)) {
-        return Value{Kind::kNegatedHigh, -1, x.a};
-      }
-      break;
-    case Kind::kRoped:
-    case Kind::kScores:
-      if (scalar && SameShape(out, x_id)) return Scaled(x, *scalar);
-      break;
-    case Kind::kGate:
-      if (y.kind == Kind::kLinear && SameShape(out, x_id) && SameShape(out, y_id)) {
-        return Value{Kind::kProduct, -1, x.a, y.id};
-      }
-      break;
-    default:
-      break;
-  }
-  return Value{};
-}
-
-bool LiftReader::SameWidth(int a, int b) const {
-  return graph_.NumElements(a) == graph_.NumElements(b) && graph_.NumElements(b) == graph_.Width(b);
-}
-
-Value LiftReader::Scaled(Value x, float scalar) {
-  x.id = -1;
-  x.number *= scalar;
-  return x;
-}
-
-Result<Value> LiftReader::Add(const Operator& op) {
-  HONE_ASSIGN(const auto in, Inputs<2>(op));
-  for (const std::size_t first : {0U, 1U}) {
-    const Value& x = in[first];
-    const Value& y = in[1 - first];
-    const int x_id = op.inputs[first];
-    const int y_id = op.inputs[1 - first];
-    if (x.kind == Kind::kResidual && y.kind == Kind::kLinear) return AddToResidual(op, x, y);
-    if (x.kind == Kind::kTimesCos && y.kind == Kind::kTimesSin) return Roped(op, x, y);
-    if (x.kind == Kind::kScores && y.kind == Kind::kMask) {
-      if (graph_.Width(x_id) != graph_.Width(y_id) || !SameShape(op.outputs[0], x_id)) {
-        return Expected("scores and a mask of the same context");
-      }
-      return Value{Kind::kMasked, -1, x.id};
-    }
-    const auto scalar = graph_.Scalar(y_id);
-    if (x.kind == Kind::kMeanSquare && x.number == 0 && scalar && OutElements(op) == 1) {
-      return Value{Kind::kMeanSquare, -1, x.a, -1, 0, *scalar};
-    }
-  }
-  return Expected("a residual and a projection, two parts of a rotation, or scores and the mask");
-}
-
-Result<Value> LiftReader::Concatenation(const Operator& op) const {
-  if (op.inputs.empty() || op.inputs[0] < 0) return Expected("inputs");
-  const int rank = static_cast<int>(graph_.shape(op.inputs[0]).size());
-  int axis = op.options.axis.value_or(0);
-  if (axis < 0) axis += rank;
-  std::int64_t elements = 0;
-  bool all_masks = true;
-  for (const std::int32_t input : op.inputs) {
-    if (input < 0 || !SameShape(input, op.inputs[0])) return Expected("inputs of one shape");
-    elements += graph_.NumElements(input);
-    all_masks = all_masks && At(input).kind == Kind::kMask;
-  }
-  if (elements != OutElements(op)) return Expected("an output that holds all inputs");
-  if (all_masks && axis < rank - 1) return At(op.inputs[0]);  // one copy for each head of a group
-  if (op.inputs.size() != 2 || axis != rank - 1) {
-    return Expected("copies of the mask, or two halves along the last dimension");
-  }
-  const Value& x = At(op.inputs[0]);
-  const Value& y = At(op.inputs[1]);
-  if (x.kind == Kind::kHalfAngles && x.id == y.id && SameWidth(op.inputs[0], op.inputs[1])) {
-    return Value{Kind::kAngles, -1, x.a};
-  }
-  if (x.kind == Kind::kNegatedHigh && y.kind == Kind::kLowHalf && x.a == y.a) {
-    return Value{Kind::kRotated, -1, x.a};
-  }
-  return Expected("angles twice, or the negated second half of heads before the first");
-}
-
-Result<Value> LiftReader::Norm(int residual, int weight, float epsilon) {
-  if (!(epsilon >= 0) || !std::isfinite(epsilon)) return Expected("an epsilon from 0 up");
-  if (lifted.spec.norm_epsilon == 0) lifted.spec.norm_epsilon = epsilon;
-  if (lifted.spec.norm_epsilon != epsilon) return Expected("the same epsilon in every norm");
-  return Value{Kind::kNorm, -1, residual, weight, 0, epsilon};
-}
-
-Result<Value> LiftReader::Composite(const Operator& op) {
-  if (op.options.composite_name != "odml.rms_norm") {
-    return Expected(StrCat("odml.rms_norm, found ", op.options.composite_name));
-  }
-  HONE_ASSIGN(const auto in, Inputs<2>(op));
-  const auto epsilon =
-      formats::tflite::FindCompositeNumber(op.options.composite_attributes, "epsilon");
-  if (in[0].kind != Kind::kResidual || in[1].kind != Kind::kConstant || !epsilon ||
-      OutElements(op) != InElements(op)) {
-    return Expected("the residual stream, a weight, and the attribute epsilon");
-  }
-  return Norm(in[0].id, in[1].id, static_cast<float>(*epsilon));
-}
-
-Result<Value> LiftReader::Mean(const Operator& op) const {
-  HONE_ASSIGN(const auto in, Inputs<2>(op));
-  const auto axes = graph_.Ints(op.inputs[1]);
-  const int rank = static_cast<int>(graph_.shape(op.inputs[0]).size());
-  if (in[0].kind != Kind::kSquare || !axes || axes->size() != 1 || OutElements(op) != 1 ||
-      (axes->front() != rank - 1 && axes->front() != -1)) {
-    return Expected("the mean of squares over the last dimension");
-  }
-  return Value{Kind::kMeanSquare, -1, in[0].a};
-}
-
-Result<Value> LiftReader::Rsqrt(const Operator& op) const {
-  HONE_ASSIGN(const auto in, Inputs<1>(op));
-  if (in[0].kind != Kind::kMeanSquare || OutElements(op) != 1) {
-    return Expected("a mean of squares");
-  }
-  return Value{Kind::kInverseRms, -1, in[0].a, -1, 0, in[0].number};
 }
 
 Result<Value> LiftReader::Dequantize(const Operator& op) const {
@@ -391,31 +228,157 @@ Result<Value> LiftReader::Dequantize(const Operator& op) const {
   return in[0];
 }
 
-Result<Value> LiftReader::FullyConnected(int index, const Operator& op) const {
-  if (op.inputs.size() < 2 || op.inputs.size() > 3 || op.inputs[0] < 0 || op.inputs[1] < 0) {
-    return Expected("an input, a weight and perhaps a bias");
+Result<Value> LiftReader::Mul(const Operator& op) {
+  HONE_ASSIGN(const auto in, Inputs<2>(op));
+  for (const std::size_t first : {0U, 1U}) {
+    HONE_ASSIGN(Value value,
+                MulOrdered(op, in[first], in[1 - first], op.inputs[first], op.inputs[1 - first]));
+    if (value.kind != Kind::kNone) return value;
   }
-  if (op.options.weights_format != 0) return Expected("weights in the plain format");
-  const Value& x = At(op.inputs[0]);
-  const Value& w = At(op.inputs[1]);
-  if (x.kind != Kind::kNorm && x.kind != Kind::kContext && x.kind != Kind::kProduct) {
-    return Expected("the output of a norm, of the attention or of a gate");
-  }
-  if (w.kind != Kind::kConstant || graph_.shape(w.id).size() != 2) {
-    return Expected("a constant matrix");
-  }
-  const std::int64_t rows = graph_.shape(w.id)[0];
-  if (graph_.Width(w.id) != graph_.Width(op.inputs[0]) || InElements(op) != graph_.Width(w.id) ||
-      OutElements(op) != rows || graph_.Width(op.outputs[0]) != rows) {
-    return Expected("a matrix that fits input and output");
-  }
-  if (const int bias = Bias(op); bias >= 0) {
-    if (At(bias).kind != Kind::kConstant || graph_.shape(bias).size() != 1 ||
-        graph_.NumElements(bias) != rows) {
-      return Expected(StrCat("a constant bias of ", rows, " values"));
+  return Expected(
+      "a norm, a rotation by cos or sin, a scale, or a gate times its input (in float32)");
+}
+
+// The meaning of x times y, or kNone.
+Result<Value> LiftReader::MulOrdered(const Operator& op, const Value& x, const Value& y, int x_id,
+                                     int y_id) {
+  const int out = op.outputs[0];
+  if (const auto scalar = Scalar(y); scalar && SameShape(out, x_id)) return Scaled(x, *scalar);
+  const bool same_source = x.id == y.id && SameShape(x_id, y_id) && SameShape(out, x_id);
+  if (same_source && (CanBeNormalized(x) || CurveOf(x))) return Square(x_id);
+  if (y.kind == Kind::kTrig && SameShape(out, x_id)) {
+    if (x.kind == Kind::kLinear || x.kind == Kind::kNorm || x.kind == Kind::kHeads) {
+      return HeadsTimesTrig(op, x_id, y_id);
     }
   }
-  return Value{Kind::kLinear, -1, x.id, -1, index};
+  if (y.kind == Kind::kInverseRms && CanBeNormalized(x) && y.a == x.id && SameShape(out, x_id) &&
+      graph_.Width(x_id) == y.n && graph_.Width(y_id) == 1 &&
+      graph_.NumElements(y_id) * y.n == graph_.NumElements(x_id)) {
+    Value value = y;
+    value.kind = Kind::kNormalized;
+    value.id = -1;
+    return value;
+  }
+  if (x.kind == Kind::kNormalized && y.kind == Kind::kConstant && SameShape(out, x_id)) {
+    return TimesNormWeight(x, y.id);
+  }
+  if (SameValues(out, x_id) && SameValues(out, y_id) && (CurveOf(x) || CurveOf(y))) {
+    return CurveProduct(x, y);
+  }
+  return Value{};
+}
+
+// x times a number, or kNone.
+Result<Value> LiftReader::Scaled(const Value& x, float scalar) const {
+  Value out = x;
+  out.id = -1;
+  switch (x.kind) {
+    case Kind::kTrig: {
+      auto data = std::make_shared<LiftData>(*x.data);
+      for (LiftTrig& trig : data->trigs) trig.factor *= scalar;
+      out.data = std::move(data);
+      return out;
+    }
+    case Kind::kResidual:
+      if (x.n != 0) return Value{};
+      out.number *= scalar;
+      return out;
+    case Kind::kNorm:
+    case Kind::kLinear:
+    case Kind::kHeads:
+    case Kind::kCurve:
+      out.number *= scalar;
+      return out;
+    case Kind::kSquare: {
+      HONE_ASSIGN(Value curve, MakeCurve(x, *CurveOf(x)));
+      curve.number *= scalar;
+      return curve;
+    }
+    case Kind::kScores:
+      (x.cap == 0 ? out.factor : out.cap) *= scalar;
+      // A cap of 0 would read as none.
+      if (out.cap == 0 && x.cap != 0) return Expected("a softcap other than 0");
+      return out;
+    default:
+      return Value{};
+  }
+}
+
+Result<Value> LiftReader::Div(const Operator& op) {
+  HONE_ASSIGN(const auto in, Inputs<2>(op));
+  if (const auto scalar = Scalar(in[1]); scalar && SameShape(op.inputs[0], op.outputs[0])) {
+    const float inverse = 1.0f / *scalar;
+    if (!std::isfinite(inverse)) return Expected("a divisor other than 0");
+    HONE_ASSIGN(Value value, Scaled(in[0], inverse));
+    if (value.kind != Kind::kNone) return value;
+  }
+  if (in[1].kind == Kind::kRms && CanBeNormalized(in[0]) && in[1].a == in[0].id &&
+      graph_.Width(op.inputs[0]) == in[1].n && graph_.Width(op.inputs[1]) == 1 &&
+      SameShape(op.inputs[0], op.outputs[0])) {
+    Value value = in[1];
+    value.kind = Kind::kNormalized;
+    value.id = -1;
+    return value;
+  }
+  return Expected("a scaled tensor, or what is normalized by its root mean square");
+}
+
+Result<Value> LiftReader::Add(const Operator& op) {
+  HONE_ASSIGN(const auto in, Inputs<2>(op));
+  for (const std::size_t first : {0U, 1U}) {
+    const Value& x = in[first];
+    const Value& y = in[1 - first];
+    const int x_id = op.inputs[first];
+    const int y_id = op.inputs[1 - first];
+    if (x.kind == Kind::kResidual && (y.kind == Kind::kLinear || y.kind == Kind::kNorm)) {
+      return AddToResidual(op, x, y);
+    }
+    if ((x.kind == Kind::kScores || x.kind == Kind::kMasked) && y.kind == Kind::kDistance) {
+      return AddMask(op, x, x_id, y, y_id);
+    }
+    if (IsZero(y) && SameShape(op.outputs[0], x_id)) return x;
+    if (x.kind == Kind::kMeanSquare && x.number == 0 && SameShape(op.outputs[0], x_id)) {
+      if (const auto scalar = Scalar(y)) {
+        Value value = x;
+        value.number = *scalar;
+        value.id = -1;
+        return value;
+      }
+    }
+    const bool vector = y.kind == Kind::kConstant && x.kind == Kind::kLinear;
+    if (vector && graph_.NumElements(y.id) == RowsOf(x) && graph_.Width(y_id) == RowsOf(x) &&
+        graph_.Width(x_id) == RowsOf(x) && SameValues(op.outputs[0], x_id) && x.number == 1.0f &&
+        LinearOf(x).bias < 0) {
+      LiftedLinear linear = LinearOf(x);
+      if (linear.rows.count >= 0) return Expected("a bias before the projections are separated");
+      linear.bias = y.id;
+      return NewLinear(x, linear);
+    }
+    if (CurveOf(x) && Scalar(y) && SameShape(op.outputs[0], x_id)) return CurveSum(x, y, 1);
+  }
+  if (in[0].kind == Kind::kHeads || in[1].kind == Kind::kHeads) return HeadsSum(op, 1);
+  if (in[0].kind == Kind::kContext && in[1].kind == Kind::kContext) return JoinContexts(op);
+  if (CurveOf(in[0]) && CurveOf(in[1]) && SameShape(op.inputs[0], op.inputs[1]) &&
+      SameShape(op.inputs[0], op.outputs[0])) {
+    return CurveSum(in[0], in[1], 1);
+  }
+  return Expected("a residual and a projection, two parts of a rotation, or scores and the mask");
+}
+
+Result<Value> LiftReader::Sub(const Operator& op) {
+  HONE_ASSIGN(const auto in, Inputs<2>(op));
+  if (in[0].kind == Kind::kHeads || in[1].kind == Kind::kHeads) return HeadsSum(op, -1);
+  if (CurveOf(in[0]) && SameShape(op.inputs[0], op.outputs[0])) return CurveSum(in[0], in[1], -1);
+  return Expected("two parts of a rotation");
+}
+
+Result<Value> LiftReader::Neg(const Operator& op) {
+  HONE_ASSIGN(const auto in, Inputs<1>(op));
+  if (SameShape(op.inputs[0], op.outputs[0])) {
+    HONE_ASSIGN(Value value, Scaled(in[0], -1.0f));
+    if (value.kind != Kind::kNone) return value;
+  }
+  return Expected("a part of a rotation");
 }
 
 }  // namespace hone::model

@@ -69,7 +69,7 @@ TEST_P(Bundle, GivesTheLogitsOfItsDequantizedWeights) {
   EXPECT_EQ(model.spec.max_positions, 128);
   EXPECT_FLOAT_EQ(model.spec.norm_epsilon, 1e-5f);
   EXPECT_EQ(model.spec.attention_scale, 0.25f);
-  EXPECT_EQ(model.spec.rope.magnitude, 1.0f);
+  EXPECT_EQ(model.spec.ropes[0].magnitude, 1.0f);
   EXPECT_FALSE(model.spec.tied_head);
   EXPECT_EQ(codec::TypeName(model.layers[1].q.view.type), test.q_type);
   EXPECT_EQ(codec::TypeName(model.embedding.view.type), test.embedding_type);
@@ -143,7 +143,8 @@ void ExpectRefused(const TinyGraph& graph, const std::string& words) {
   auto model = Lift(graph);
   EXPECT_FALSE(model.ok()) << words;
   EXPECT_TRUE(model.code() == Code::kUnsupported || model.code() == Code::kDataLoss);
-  EXPECT_NE(std::string(model.message()).find(words), std::string::npos) << model.message();
+  EXPECT_NE(std::string(model.message()).find(words), std::string::npos)
+      << "expected: " << words << "\nfound: " << model.message();
 }
 
 Operator& FindOp(Model& model, Op op, int skip = 0) {
@@ -171,7 +172,7 @@ TEST(LiftModels, ReadsASmallDecoder) {
   EXPECT_EQ(model->spec.max_positions, 6);
   EXPECT_EQ(model->spec.norm_epsilon, 1e-5f);
   EXPECT_EQ(model->spec.attention_scale, 0.5f);
-  EXPECT_EQ(model->spec.rope.inv_freq, (std::vector<float>{1.0f, 0.01f}));
+  EXPECT_EQ(model->spec.ropes[0].inv_freq, (std::vector<float>{1.0f, 0.01f}));
 }
 
 TEST(LiftModels, OtherSpellingsOfTheSameDecoderGiveTheSameLogits) {
@@ -215,7 +216,7 @@ TEST(LiftModels, ReadsAMagnitude) {
   const TinyGraph graph(options);
   auto model = Lift(graph);
   ASSERT_TRUE(model.ok()) << model.message();
-  EXPECT_EQ(model->spec.rope.magnitude, 1.5f);
+  EXPECT_EQ(model->spec.ropes[0].magnitude, 1.5f);
 }
 
 TEST(LiftModels, ReadsAnEmbeddingInTheDecoder) {
@@ -310,7 +311,7 @@ TEST(LiftModels, ChangedOptionsAreRefused) {
              formats::tflite::MakeCompositeAttributes("epsilon", 1e-6f);
        }},
       {"no signature decode", [](Model& m) { m.signatures[0].key = "prefill_8"; }},
-      {"input_pos", [](Model& m) { m.signatures[0].inputs[1].first = "param_tensor"; }},
+      {"input_pos", [](Model& m) { m.signatures[0].inputs[1].first = "time_step"; }},
       {"kv_cache_k_0",
        [](Model& m) {
          std::swap(m.signatures[0].outputs[0].second, m.signatures[0].outputs[1].second);
@@ -335,7 +336,7 @@ TEST(LiftModels, SwappedHalvesAreRefused) {
   TinyGraph graph;
   Operator& concat = FindOp(graph.decoder, Op::kConcatenation, 2);
   std::swap(concat.inputs[0], concat.inputs[1]);
-  ExpectRefused(graph, "negated second half");
+  ExpectRefused(graph, "heads turned by rope");
 }
 
 TEST(LiftModels, AMissingEmbedderIsNamed) {

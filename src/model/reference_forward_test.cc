@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "model/checkpoint.h"
+#include "model/family_golden.h"
 #include "model/test_util.h"
 
 namespace hone::model {
@@ -58,6 +59,15 @@ TEST_P(Family, LogitsEqualTransformers) {
     const std::string& name = prompt.Find("name")->AsString();
     ExpectRow(all.subspan((ids.size() - 1) * vocab, vocab), prompt.Find("row_last")->AsInt(), name);
     ExpectRow(all.subspan(3 * vocab, vocab), prompt.Find("row_pos3")->AsInt(), name);
+    const std::vector<std::int32_t> best = ReadIds(*prompt.Find("argmax_per_pos"));
+    ASSERT_EQ(best.size(), ids.size());
+    for (std::size_t t = 0; t < best.size(); ++t) {
+      const std::span<const float> row = all.subspan(t * vocab, vocab);
+      // Another id is right only if the two are equal within the tolerance.
+      const float behind =
+          row[static_cast<std::size_t>(ArgMax(row))] - row[static_cast<std::size_t>(best[t])];
+      EXPECT_LE(behind, 2 * kTolerance) << name << " position " << t;
+    }
   }
 }
 
@@ -84,7 +94,45 @@ TEST_P(Family, GreedyTokensEqualTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, Family,
                          testing::Values("llama-gqa8", "llama-tied", "llama-sharded", "llama-bias",
-                                         "llama3-rope", "llama-yarn"),
+                                         "llama3-rope", "llama-yarn", "mistral-sliding", "qwen2",
+                                         "qwen3", "smollm3", "minicpm4-short", "minicpm4-long"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// The checkpoints that tools/update_golden.py makes, with families that the others lack.
+class TinyFamily : public testing::TestWithParam<std::string> {};
+
+constexpr const char* kTinyFamilies = HONE_TESTDATA "/families";
+
+TEST_P(TinyFamily, LogitsEqualTransformers) {
+  auto golden = LoadFamilyGolden(kTinyFamilies, GetParam());
+  ASSERT_TRUE(golden.ok()) << golden.message();
+  auto checkpoint = OpenCheckpoint(golden->folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.message();
+  const DecoderModel& model = checkpoint->model;
+  const auto vocab = static_cast<std::size_t>(model.spec.vocab);
+  for (const GoldenPrompt& prompt : golden->prompts) {
+    auto logits = ReferenceLogits(model, prompt.ids);
+    ASSERT_TRUE(logits.ok()) << logits.message();
+    const std::span<const float> all(*logits);
+    for (std::size_t i = 0; i < prompt.positions.size(); ++i) {
+      const std::span<const float> row = all.subspan(prompt.positions[i] * vocab, vocab);
+      ASSERT_EQ(prompt.rows[i].size(), vocab);
+      for (std::size_t id = 0; id < vocab; ++id) {
+        ASSERT_NEAR(row[id], prompt.rows[i][id], kTolerance)
+            << prompt.ids.size() << " ids, position " << prompt.positions[i] << ", id " << id;
+      }
+    }
+    for (std::size_t t = 0; t < prompt.argmax.size(); ++t) {
+      EXPECT_EQ(ArgMax(all.subspan(t * vocab, vocab)), prompt.argmax[t]) << t;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, TinyFamily, testing::ValuesIn(FamilyCases(kTinyFamilies)),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -15,12 +15,12 @@ Status BadRope(std::string_view what) {
   return Status(Code::kUnsupported, StrCat("config.json: ", what));
 }
 
-// theta^(2 i / head_dim) in float32. The power itself is taken in double and rounded once.
-std::vector<float> Powers(double theta, std::int64_t head_dim) {
-  std::vector<float> out(static_cast<std::size_t>(head_dim / 2));
+// theta^(2 i / dim) in float32. The power itself is taken in double and rounded once.
+std::vector<float> Powers(double theta, std::int64_t dim) {
+  std::vector<float> out(static_cast<std::size_t>(dim / 2));
   const auto base = static_cast<double>(static_cast<float>(theta));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
     out[i] = static_cast<float>(std::pow(base, static_cast<double>(exponent)));
   }
   return out;
@@ -59,13 +59,13 @@ float YarnMagnitude(const RopeFacts& facts) {
 }
 
 // The dimension that turns num_rotations times over the original context (arXiv 2309.00071, 3.2).
-double YarnDimension(const RopeFacts& facts, double num_rotations, double head_dim) {
-  return head_dim * std::log(facts.original_positions / (num_rotations * 2 * std::numbers::pi)) /
+double YarnDimension(const RopeFacts& facts, double num_rotations, double rotary_dim) {
+  return rotary_dim * std::log(facts.original_positions / (num_rotations * 2 * std::numbers::pi)) /
          (2 * std::log(facts.theta));
 }
 
-std::vector<float> YarnFrequencies(const RopeFacts& facts, std::int64_t head_dim) {
-  const auto dim = static_cast<double>(head_dim);
+std::vector<float> YarnFrequencies(const RopeFacts& facts, std::int64_t rotary_dim) {
+  const auto dim = static_cast<double>(rotary_dim);
   double low = YarnDimension(facts, facts.beta_fast, dim);
   double high = YarnDimension(facts, facts.beta_slow, dim);
   if (facts.truncate) {
@@ -75,7 +75,7 @@ std::vector<float> YarnFrequencies(const RopeFacts& facts, std::int64_t head_dim
   low = std::max(low, 0.0);
   high = std::min(high, dim - 1);
   if (low == high) high += 0.001;
-  std::vector<float> out = Powers(facts.theta, head_dim);
+  std::vector<float> out = Powers(facts.theta, rotary_dim);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const float ramp = std::clamp(
         (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0f,
@@ -85,6 +85,78 @@ std::vector<float> YarnFrequencies(const RopeFacts& facts, std::int64_t head_dim
     out[i] = interpolated * (1.0f - kept) + 1.0f / out[i] * kept;
   }
   return out;
+}
+
+std::vector<float> PlainFrequencies(double theta, std::int64_t dim) {
+  std::vector<float> out = Powers(theta, dim);
+  for (float& f : out) f = 1.0f / f;
+  return out;
+}
+
+// theta such that the slowest frequency stretches by about factor * length / original - (factor -
+// 1).
+double DynamicTheta(const RopeByLength& rope, std::int64_t length, std::int64_t dim) {
+  const double stretch =
+      rope.factor * static_cast<double>(length) / static_cast<double>(rope.original_positions) -
+      (rope.factor - 1);
+  return rope.theta * std::pow(stretch, static_cast<double>(dim) / static_cast<double>(dim - 2));
+}
+
+// alpha is fixed; the factor acts beyond original_positions.
+Status MakeDynamic(const RopeFacts& facts, std::int64_t dim, RopeTable* table) {
+  if (dim < 4) {
+    return Status(Code::kUnsupported, StrCat("dynamic rope needs a rotary dimension of at least 4, "
+                                             "not ",
+                                             dim));
+  }
+  const double exponent = static_cast<double>(dim) / static_cast<double>(dim - 2);
+  const double theta = facts.theta * std::pow(facts.alpha, exponent);
+  table->inv_freq = PlainFrequencies(theta, dim);
+  if (facts.factor == 1) return Status();
+  RopeByLength& by_length = table->by_length.emplace();
+  by_length.kind = RopeByLength::Kind::kDynamicNtk;
+  by_length.original_positions = static_cast<std::int64_t>(facts.original_positions);
+  by_length.theta = theta;
+  by_length.factor = facts.factor;
+  return Status();
+}
+
+// A frequency for each factor of a list.
+Result<std::vector<float>> DividedFrequencies(const RopeFacts& facts, std::int64_t dim,
+                                              const std::vector<float>& factors, const char* name) {
+  std::vector<float> out = Powers(facts.theta, dim);
+  if (factors.size() != out.size()) {
+    return Status(Code::kDataLoss,
+                  StrCat("rope key ", name, " has ", factors.size(), " numbers, expected ",
+                         out.size(), " (half of the rotary dimension)"));
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = 1.0f / (factors[i] * out[i]);
+  return out;
+}
+
+Status MakeLongRope(const RopeFacts& facts, std::int64_t dim, RopeTable* table) {
+  HONE_ASSIGN(std::vector<float> brief,
+              DividedFrequencies(facts, dim, facts.short_factor, "short_factor"));
+  HONE_ASSIGN(std::vector<float> extended,
+              DividedFrequencies(facts, dim, facts.long_factor, "long_factor"));
+  if (facts.attention_factor) {
+    table->magnitude = static_cast<float>(*facts.attention_factor);
+  } else if (facts.factor > 1) {
+    table->magnitude = static_cast<float>(
+        std::sqrt(1 + std::log(facts.factor) / std::log(facts.original_positions)));
+  }
+  const bool is_extended = facts.max_positions > facts.original_positions;
+  if (facts.by_max_positions) {
+    table->inv_freq = is_extended ? std::move(extended) : std::move(brief);
+    return Status();
+  }
+  table->inv_freq = std::move(brief);
+  if (!is_extended) return Status();
+  RopeByLength& by_length = table->by_length.emplace();
+  by_length.kind = RopeByLength::Kind::kLongRope;
+  by_length.original_positions = static_cast<std::int64_t>(facts.original_positions);
+  by_length.long_inv_freq = std::move(extended);
+  return Status();
 }
 
 // The object that holds the scaling, or null for plain rope.
@@ -159,9 +231,16 @@ Result<RopeKind> ReadKind(const Json& scaling) {
   if (name == "default") return RopeKind::kDefault;
   if (name == "linear") return RopeKind::kLinear;
   if (name == "llama3") return RopeKind::kLlama3;
+  if (name == "dynamic") return RopeKind::kDynamic;
+  // Two old names: Phi-3 was first published with "su" and "yarn".
+  const bool has_lists = scaling.FindNonNull("short_factor") != nullptr;
+  if (name == "longrope" || name == "su" || (name == "yarn" && has_lists)) {
+    return RopeKind::kLongRope;
+  }
   if (name == "yarn") return RopeKind::kYarn;
-  return BadRope(
-      StrCat("rope type \"", name, "\" is not supported (known: default, linear, llama3, yarn)"));
+  return BadRope(StrCat("rope type \"", name,
+                        "\" is not supported (known: default, linear, dynamic, llama3, longrope, "
+                        "yarn)"));
 }
 
 // A positive finite number that must be there.
@@ -182,15 +261,70 @@ Status ReadOptional(const Json& scaling, const char* key, double* out) {
   return ReadPositive(scaling, key, out);
 }
 
+// The length before the extension: here or there, and the same in both places.
 Status ReadOriginalPositions(const Json& config, const Json& scaling, std::int64_t max_positions,
                              bool required, double* out) {
-  for (const Json* json : {&scaling, &config}) {
-    if (json->FindNonNull("original_max_position_embeddings") != nullptr) {
-      return ReadPositive(*json, "original_max_position_embeddings", out);
-    }
+  constexpr const char* kKey = "original_max_position_embeddings";
+  const Json* inner = scaling.FindNonNull(kKey);
+  const Json* outer = config.FindNonNull(kKey);
+  if (inner != nullptr && outer != nullptr && inner->Dump() != outer->Dump()) {
+    return BadRope(StrCat(kKey, " is ", outer->Dump(), " and again ", inner->Dump(),
+                          " in the rope parameters; keep the right one"));
   }
-  if (required) return ReadPositive(scaling, "original_max_position_embeddings", out);
   *out = static_cast<double>(max_positions);
+  if (inner != nullptr || outer != nullptr) {
+    HONE_TRY(ReadPositive(inner != nullptr ? scaling : config, kKey, out));
+  } else if (required) {
+    return ReadPositive(scaling, kKey, out);
+  }
+  if (!(*out > 1 && *out < 1e15)) {
+    return BadRope(StrCat(kKey, " is ", *out, ", expected a number over 1"));
+  }
+  return Status();
+}
+
+// A list of positive numbers.
+Status ReadFactors(const Json& scaling, const char* key, std::vector<float>* out) {
+  const Json* json = scaling.FindNonNull(key);
+  if (json == nullptr) return BadRope(StrCat("the rope parameters have no ", key));
+  if (!json->IsArray()) {
+    return BadRope(StrCat("rope key ", key, " is ", json->TypeName(), ", expected a list"));
+  }
+  for (const Json& item : json->AsArray()) {
+    if (!item.IsNumber() || !(item.AsDouble() > 0)) {
+      return BadRope(StrCat("rope key ", key, " holds ", item.Dump(), ", expected numbers over 0"));
+    }
+    out->push_back(static_cast<float>(item.AsDouble()));
+  }
+  return Status();
+}
+
+Status ReadLongRope(const Json& config, const Json& scaling, std::int64_t max_positions,
+                    RopeFacts* facts) {
+  HONE_TRY(ReadFactors(scaling, "short_factor", &facts->short_factor));
+  HONE_TRY(ReadFactors(scaling, "long_factor", &facts->long_factor));
+  HONE_TRY(ReadOriginalPositions(config, scaling, max_positions, true, &facts->original_positions));
+  facts->max_positions = static_cast<double>(max_positions);
+  facts->factor = facts->max_positions / facts->original_positions;
+  HONE_TRY(ReadOptional(scaling, "factor", &facts->factor));
+  if (scaling.FindNonNull("attention_factor") != nullptr) {
+    HONE_TRY(ReadPositive(scaling, "attention_factor", &facts->attention_factor.emplace()));
+  }
+  return Status();
+}
+
+// With alpha (Hunyuan's spelling) theta is scaled once; with factor it grows with the length.
+Status ReadDynamic(const Json& scaling, std::int64_t max_positions, RopeFacts* facts) {
+  facts->original_positions = static_cast<double>(max_positions);
+  if (scaling.FindNonNull("alpha") == nullptr) {
+    return ReadPositive(scaling, "factor", &facts->factor);
+  }
+  HONE_TRY(ReadPositive(scaling, "alpha", &facts->alpha));
+  HONE_TRY(ReadOptional(scaling, "factor", &facts->factor));
+  if (facts->factor != 1) {
+    return BadRope(StrCat("the rope parameters have alpha and factor = ", facts->factor,
+                          "; keep one of them"));
+  }
   return Status();
 }
 
@@ -211,6 +345,25 @@ Status ReadYarn(const Json& scaling, RopeFacts* facts) {
   return Status();
 }
 
+// partial_rotary_factor, outside or inside the rope parameters; absent is 1.
+Status ReadFraction(const Json& config, const Json* scaling, double* out) {
+  constexpr const char* kKey = "partial_rotary_factor";
+  const Json* outer = config.FindNonNull(kKey);
+  const Json* inner = scaling != nullptr ? scaling->FindNonNull(kKey) : nullptr;
+  for (const Json* json : {outer, inner}) {
+    if (json == nullptr) continue;
+    if (!json->IsNumber() || !(json->AsDouble() > 0) || json->AsDouble() > 1) {
+      return BadRope(StrCat(kKey, " is ", json->Dump(), ", expected a number from 0 to 1"));
+    }
+    *out = json->AsDouble();
+  }
+  if (outer != nullptr && inner != nullptr && outer->AsDouble() != inner->AsDouble()) {
+    return BadRope(StrCat(kKey, " is ", outer->Dump(), " and again ", inner->Dump(),
+                          " in the rope parameters; keep the right one"));
+  }
+  return Status();
+}
+
 // Every key of the rope parameters must be one that the kind reads, or be off.
 Status CheckKeys(const Json& scaling, RopeKind kind) {
   constexpr std::string_view kCommon[] = {"type", "rope_type", "rope_theta", "factor",
@@ -219,6 +372,7 @@ Status CheckKeys(const Json& scaling, RopeKind kind) {
   constexpr std::string_view kYarn[] = {"beta_fast",      "beta_slow", "mscale",
                                         "mscale_all_dim", "truncate",  "attention_factor",
                                         "finetuned"};
+  constexpr std::string_view kLongRope[] = {"short_factor", "long_factor", "attention_factor"};
   const auto holds = [](std::span<const std::string_view> list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
@@ -228,7 +382,13 @@ Status CheckKeys(const Json& scaling, RopeKind kind) {
     if (holds(kCommon, key) && (kind != RopeKind::kDefault || key != "factor" || off)) continue;
     if (kind == RopeKind::kLlama3 && holds(kLlama3, key)) continue;
     if (kind == RopeKind::kYarn && holds(kYarn, key)) continue;
-    if (key == "partial_rotary_factor" && value.IsNumber() && value.AsDouble() == 1) continue;
+    if (kind == RopeKind::kLongRope && holds(kLongRope, key)) continue;
+    if (kind == RopeKind::kDynamic && key == "alpha") continue;
+    // Below: read for every kind, or (Ministral 3) by its family.
+    if (key == "partial_rotary_factor" || key == "llama_4_scaling_beta" ||
+        key == "max_position_embeddings") {
+      continue;
+    }
     return BadRope(StrCat("rope key ", key, " = ", value.Dump(), " is not supported here"));
   }
   return Status();
@@ -241,48 +401,89 @@ Result<RopeFacts> ReadRopeFacts(const Json& config, std::int64_t max_positions,
   RopeFacts facts;
   HONE_ASSIGN(const Json* scaling, FindScaling(config));
   HONE_ASSIGN(facts.theta, ReadTheta(config, scaling, warnings));
+  HONE_TRY(ReadFraction(config, scaling, &facts.rotary_fraction));
   if (scaling == nullptr) return facts;
   HONE_ASSIGN(facts.kind, ReadKind(*scaling));
   HONE_TRY(CheckKeys(*scaling, facts.kind));
-  if (facts.kind == RopeKind::kDefault) return facts;
-  HONE_TRY(ReadPositive(*scaling, "factor", &facts.factor));
-  if (facts.kind == RopeKind::kLlama3) {
-    HONE_TRY(ReadPositive(*scaling, "low_freq_factor", &facts.low_freq_factor));
-    HONE_TRY(ReadPositive(*scaling, "high_freq_factor", &facts.high_freq_factor));
-    if (facts.high_freq_factor <= facts.low_freq_factor) {
-      return BadRope(StrCat("rope key high_freq_factor (", facts.high_freq_factor,
-                            ") must be over low_freq_factor (", facts.low_freq_factor, ")"));
-    }
-    HONE_TRY(
-        ReadOriginalPositions(config, *scaling, max_positions, true, &facts.original_positions));
-  } else if (facts.kind == RopeKind::kYarn) {
-    HONE_TRY(ReadYarn(*scaling, &facts));
-    HONE_TRY(
-        ReadOriginalPositions(config, *scaling, max_positions, false, &facts.original_positions));
+  switch (facts.kind) {
+    case RopeKind::kDefault:
+      return facts;
+    case RopeKind::kDynamic:
+      HONE_TRY(ReadDynamic(*scaling, max_positions, &facts));
+      return facts;
+    case RopeKind::kLongRope:
+      HONE_TRY(ReadLongRope(config, *scaling, max_positions, &facts));
+      return facts;
+    case RopeKind::kLinear:
+      HONE_TRY(ReadPositive(*scaling, "factor", &facts.factor));
+      return facts;
+    case RopeKind::kLlama3:
+      HONE_TRY(ReadPositive(*scaling, "factor", &facts.factor));
+      HONE_TRY(ReadPositive(*scaling, "low_freq_factor", &facts.low_freq_factor));
+      HONE_TRY(ReadPositive(*scaling, "high_freq_factor", &facts.high_freq_factor));
+      if (facts.high_freq_factor <= facts.low_freq_factor) {
+        return BadRope(StrCat("rope key high_freq_factor (", facts.high_freq_factor,
+                              ") must be over low_freq_factor (", facts.low_freq_factor, ")"));
+      }
+      HONE_TRY(
+          ReadOriginalPositions(config, *scaling, max_positions, true, &facts.original_positions));
+      return facts;
+    case RopeKind::kYarn:
+      HONE_TRY(ReadPositive(*scaling, "factor", &facts.factor));
+      HONE_TRY(ReadYarn(*scaling, &facts));
+      HONE_TRY(
+          ReadOriginalPositions(config, *scaling, max_positions, false, &facts.original_positions));
+      return facts;
   }
   return facts;
 }
 
 Result<RopeTable> MakeRopeTable(const RopeFacts& facts, std::int64_t head_dim) {
   RopeTable table;
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * facts.rotary_fraction);
+  if (dim < 2 || dim % 2 != 0) {
+    return Status(Code::kUnsupported, StrCat("partial_rotary_factor ", facts.rotary_fraction,
+                                             " turns ", dim, " of ", head_dim,
+                                             " dimensions, but rotary positions need an even "
+                                             "number"));
+  }
   if (facts.kind == RopeKind::kYarn) {
-    table.inv_freq = YarnFrequencies(facts, head_dim);
+    table.inv_freq = YarnFrequencies(facts, dim);
     table.magnitude = YarnMagnitude(facts);
+  } else if (facts.kind == RopeKind::kDynamic) {
+    HONE_TRY(MakeDynamic(facts, dim, &table));
+  } else if (facts.kind == RopeKind::kLongRope) {
+    HONE_TRY(MakeLongRope(facts, dim, &table));
   } else {
-    table.inv_freq = Powers(facts.theta, head_dim);
-    for (float& f : table.inv_freq) f = 1.0f / f;
+    table.inv_freq = PlainFrequencies(facts.theta, dim);
     if (facts.kind == RopeKind::kLinear) {
       for (float& f : table.inv_freq) f /= static_cast<float>(facts.factor);
     } else if (facts.kind == RopeKind::kLlama3) {
       ScaleLlama3(facts, table.inv_freq);
     }
   }
-  const bool finite =
-      std::isfinite(table.magnitude) && std::all_of(table.inv_freq.begin(), table.inv_freq.end(),
-                                                    [](float f) { return std::isfinite(f); });
-  if (!finite)
+  const auto finite = [](const std::vector<float>& list) {
+    return std::all_of(list.begin(), list.end(), [](float f) { return std::isfinite(f); });
+  };
+  if (!std::isfinite(table.magnitude) || !finite(table.inv_freq) ||
+      (table.by_length && !finite(table.by_length->long_inv_freq))) {
     return Status(Code::kDataLoss, "the rope parameters give frequencies that are not finite");
+  }
   return table;
+}
+
+RopeTable RopeForLength(const RopeTable& table, std::int64_t length) {
+  RopeTable out;
+  out.inv_freq = table.inv_freq;
+  out.magnitude = table.magnitude;
+  if (!table.by_length || length <= table.by_length->original_positions) return out;
+  if (table.by_length->kind == RopeByLength::Kind::kLongRope) {
+    out.inv_freq = table.by_length->long_inv_freq;
+  } else {
+    const auto dim = static_cast<std::int64_t>(2 * table.inv_freq.size());
+    out.inv_freq = PlainFrequencies(DynamicTheta(*table.by_length, length, dim), dim);
+  }
+  return out;
 }
 
 }  // namespace hone::model

@@ -104,6 +104,125 @@ TEST(Rope, LinearDividesEveryFrequency) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(linear.inv_freq[i], plain.inv_freq[i] / 8.0f);
 }
 
+TEST(Rope, DynamicWithAlphaScalesThetaOnce) {
+  const RopeTable table =
+      Table(R"("rope_theta": 10000.0, "rope_scaling": {"type": "dynamic", "alpha": 1000.0})", 128);
+  ASSERT_EQ(table.inv_freq.size(), 64U);
+  for (const std::size_t i : {1U, 17U, 63U}) {
+    const double expected = std::pow(11158839.925, -2.0 * static_cast<double>(i) / 128);
+    EXPECT_NEAR(static_cast<double>(table.inv_freq[i]) / expected, 1.0, 3e-7) << i;
+  }
+  EXPECT_FALSE(table.by_length);
+  ExpectContains(Refusal(R"("rope_theta": 1e4,
+                           "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 2.0})"),
+                 "alpha");
+}
+
+TEST(Rope, DynamicThetaGrowsBeyondTheOriginalLength) {
+  const RopeTable plain = Table(R"("rope_theta": 10000.0)", 16);
+  const RopeTable table =
+      Table(R"("rope_theta": 10000.0, "rope_scaling": {"type": "dynamic", "factor": 4.0})", 16);
+  ASSERT_TRUE(table.by_length);
+  EXPECT_EQ(table.inv_freq, plain.inv_freq);
+  EXPECT_EQ(RopeForLength(table, 8192).inv_freq, plain.inv_freq);
+  const RopeTable longer = RopeForLength(table, 3 * 8192);
+  EXPECT_FALSE(longer.by_length);
+  // theta (4 * 3 - 3)^(16 / 14)
+  const double theta = 10000 * std::pow(9.0, 16.0 / 14);
+  EXPECT_NEAR(static_cast<double>(longer.inv_freq[7]) * std::pow(theta, 14.0 / 16), 1.0, 1e-6);
+  EXPECT_LT(RopeForLength(table, 8193).inv_freq[7], plain.inv_freq[7]);
+}
+
+constexpr const char* kLists = R"("short_factor": [1, 2, 3, 4], "long_factor": [2, 4, 6, 8])";
+
+TEST(Rope, LongRopeChoosesItsListByTheLength) {
+  const RopeTable plain = Table(R"("rope_theta": 10000.0)", 8);
+  for (const std::string type : {"longrope", "su", "yarn"}) {
+    const RopeTable table = Table(
+        R"("rope_theta": 10000.0, "original_max_position_embeddings": 2048,
+           "rope_scaling": {"type": ")" +
+            type + "\", " + kLists + "}",
+        8);
+    EXPECT_NEAR(table.magnitude, std::sqrt(1 + std::log(4.0) / std::log(2048.0)), 1e-6);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const float by = static_cast<float>(i + 1);
+      EXPECT_FLOAT_EQ(RopeForLength(table, 2048).inv_freq[i], plain.inv_freq[i] / by);
+      EXPECT_FLOAT_EQ(RopeForLength(table, 2049).inv_freq[i], plain.inv_freq[i] / (2 * by));
+    }
+    EXPECT_EQ(RopeForLength(table, 2049).magnitude, table.magnitude);
+  }
+}
+
+TEST(Rope, LongRopeMagnitudeOfTheUsualNumbers) {
+  auto json = ParseJson(std::string(R"({"rope_theta": 1e4, "rope_scaling": {"rope_type": "longrope",
+      "original_max_position_embeddings": 4096, )") +
+                        kLists + "}}");
+  ASSERT_TRUE(json.ok());
+  std::vector<std::string> warnings;
+  auto facts = ReadRopeFacts(*json, 131072, &warnings);
+  ASSERT_TRUE(facts.ok()) << facts.message();
+  auto table = MakeRopeTable(*facts, 8);
+  ASSERT_TRUE(table.ok()) << table.message();
+  EXPECT_NEAR(table->magnitude, 1.1902381, 1e-7);
+}
+
+TEST(Rope, LongRopeByMaxPositionsIsFixed) {
+  RopeFacts facts;
+  facts.kind = RopeKind::kLongRope;
+  facts.theta = 10000;
+  facts.short_factor = {1, 1};
+  facts.long_factor = {2, 2};
+  facts.original_positions = 64;
+  facts.by_max_positions = true;
+  for (const double max : {64.0, 256.0}) {
+    facts.max_positions = max;
+    auto table = MakeRopeTable(facts, 4);
+    ASSERT_TRUE(table.ok());
+    EXPECT_FALSE(table->by_length);
+    EXPECT_EQ(table->inv_freq[0], max > 64 ? 0.5f : 1.0f);
+  }
+}
+
+TEST(Rope, LongRopeListsAreChecked) {
+  const auto config = [](const std::string& lists) {
+    return R"("rope_theta": 1e4, "rope_scaling": {"type": "longrope",
+              "original_max_position_embeddings": 64, )" +
+           lists + "}";
+  };
+  ExpectContains(Refusal(config(R"("short_factor": [1, 1])")), "long_factor");
+  ExpectContains(Refusal(config(R"("short_factor": [1, 0], "long_factor": [1, 1])")),
+                 "short_factor");
+  ExpectContains(Refusal(config(R"("short_factor": 1, "long_factor": [1, 1])")), "short_factor");
+  auto facts = Read(config(R"("short_factor": [1, 1], "long_factor": [1, 1, 1])"));
+  ASSERT_TRUE(facts.ok()) << facts.message();
+  auto table = MakeRopeTable(*facts, 4);
+  EXPECT_EQ(table.code(), Code::kDataLoss);
+  ExpectContains(std::string(table.message()), "long_factor has 3 numbers, expected 2");
+}
+
+TEST(Rope, PartialRotationUsesTheRotaryDimension) {
+  const RopeTable table = Table(R"("rope_theta": 10000.0, "partial_rotary_factor": 0.75)", 16);
+  ASSERT_EQ(table.inv_freq.size(), 6U);
+  EXPECT_FLOAT_EQ(table.inv_freq[1], static_cast<float>(std::pow(1e4, -2.0 / 12)));
+  const RopeTable inside =
+      Table(R"("rope_parameters": {"rope_theta": 10000.0, "rope_type": "default",
+                                   "partial_rotary_factor": 0.75})",
+            16);
+  EXPECT_EQ(inside.inv_freq, table.inv_freq);
+  ExpectContains(Refusal(R"("rope_theta": 1e4, "partial_rotary_factor": 1.5)"),
+                 "partial_rotary_factor");
+  auto facts = Read(R"("rope_theta": 1e4, "partial_rotary_factor": 0.2)");  // 3 of 16
+  ASSERT_TRUE(facts.ok());
+  EXPECT_EQ(MakeRopeTable(*facts, 16).code(), Code::kUnsupported);
+}
+
+TEST(Rope, OriginalLengthsThatDisagreeAreRefused) {
+  ExpectContains(Refusal(std::string(R"("rope_theta": 1e4, "original_max_position_embeddings": 32,
+      "rope_scaling": {"type": "longrope", "original_max_position_embeddings": 64, )") +
+                         kLists + "}"),
+                 "original_max_position_embeddings");
+}
+
 TEST(Rope, OldAndNewKeysGiveTheSameTable) {
   const std::string old_style =
       std::string(R"("rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", )") + kLlama3 + "}";
@@ -136,7 +255,7 @@ TEST(Rope, PlacesThatDisagreeAreRefused) {
 }
 
 TEST(Rope, KindsThatAreNotComputedAreRefusedByName) {
-  for (const std::string type : {"dynamic", "longrope", "foo", "su"}) {
+  for (const std::string type : {"foo", "ntk", "mrope", "proportional"}) {
     for (const std::string key : {"type", "rope_type"}) {
       const std::string inside = "{\"" + key + "\": \"" + type + "\", \"factor\": 2.0}";
       ExpectContains(Refusal("\"rope_theta\": 1e4, \"rope_scaling\": " + inside), type);

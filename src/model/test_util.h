@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +18,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "formats/npy.h"
+#include "model/checkpoint.h"
 
 namespace hone::model {
 
@@ -77,6 +81,50 @@ class TempFolder {
 
  private:
   std::string path_;
+};
+
+inline std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// words is "a|b": one of them must be there, without case.
+inline bool HasOneOf(const std::string& text, const std::string& words) {
+  std::size_t begin = 0;
+  while (begin <= words.size()) {
+    const std::size_t end = std::min(words.find('|', begin), words.size());
+    if (Lower(text).find(Lower(words.substr(begin, end - begin))) != std::string::npos) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// A copy of a good checkpoint whose config.json can be changed.
+class EditedCheckpoint : public testing::Test {
+ protected:
+  void Start(const std::string& source) {
+    folder_ = std::make_unique<TempFolder>();
+    folder_->CopyFrom(source);
+    config_ = ReadJson(folder_->File("config.json"));
+  }
+  void Erase(std::string_view key) {
+    std::erase_if(config_.AsObject(), [&](const Json::Member& m) { return m.first == key; });
+  }
+  Result<Checkpoint> Open() {
+    folder_->Write("config.json", config_.Dump());
+    return OpenCheckpoint(folder_->path());
+  }
+  void ExpectRefused(const std::string& words) {
+    auto got = Open();
+    EXPECT_FALSE(got.ok()) << words;
+    EXPECT_TRUE(HasOneOf(std::string(got.message()), words)) << got.message();
+  }
+  void ExpectOpens() {
+    auto got = Open();
+    EXPECT_TRUE(got.ok()) << got.message();
+  }
+  std::unique_ptr<TempFolder> folder_;
+  Json config_;
 };
 
 }  // namespace hone::model

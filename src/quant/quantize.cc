@@ -8,9 +8,11 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "base/check.h"
 #include "base/float16.h"
+#include "quant/octav.h"
 
 namespace hone::quant {
 namespace {
@@ -21,7 +23,6 @@ using codec::Coding;
 constexpr float kSmallestChannelBound = 1e-9f;
 constexpr float kSmallestBlockScale = 0x1p-14f;  // the smallest normal fp16
 constexpr float kLargestBlockScale = 65280.0f;   // the largest bf16 that fp16 holds
-constexpr int kOctavSteps = 10;
 
 float MaxCode(Coding coding) { return coding == Coding::kInt8 ? 127.0f : 7.0f; }
 
@@ -32,60 +33,10 @@ float MaxAbs(std::span<const float> x) {
   return std::bit_cast<float>(max);
 }
 
-struct Tail {
-  float sum = 0.0f;    // of |x| for |x| >= bound
-  float count = 0.0f;  // how many; exact up to 2^24
-};
-
-// Eight running sums, added up in a fixed order: the result does not depend on the compiler's
-// choice of vectors.
-Tail SumTail(std::span<const float> x, float bound) {
-  constexpr std::size_t kLanes = 8;
-  std::array<float, kLanes> sum{};
-  std::array<float, kLanes> count{};
-  const std::size_t whole = x.size() / kLanes * kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes) {
-    for (std::size_t l = 0; l < kLanes; ++l) {
-      const float v = std::fabs(x[i + l]);
-      sum[l] += v >= bound ? v : 0.0f;
-      count[l] += v >= bound ? 1.0f : 0.0f;
-    }
-  }
-  Tail tail;
-  for (std::size_t l = 0; l < kLanes; ++l) {
-    tail.sum += sum[l];
-    tail.count += count[l];
-  }
-  for (std::size_t i = whole; i < x.size(); ++i) {
-    const float v = std::fabs(x[i]);
-    tail.sum += v >= bound ? v : 0.0f;
-    tail.count += v >= bound ? 1.0f : 0.0f;
-  }
-  return tail;
-}
-
-// The clip that minimizes the expected squared error of a uniform quantizer: equation (6) of
-// "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware Training"
-// (arXiv 2206.06501), a fixed-point iteration from 1. It stops early only where every later step
-// would give the same value, so that a row's scales do not depend on its neighbours.
-float OctavClip(std::span<const float> x, int bits) {
-  const float rounding = std::ldexp(1.0f, -2 * bits) / 3.0f;
-  const float base = rounding * static_cast<float>(x.size());
-  float clip = 1.0f;
-  for (int step = 0; step < kOctavSteps; ++step) {
-    const Tail tail = SumTail(x, clip);
-    const float next = tail.sum / (tail.count * (1.0f - rounding) + base);
-    if (next == clip) break;
-    clip = next;
-  }
-  return clip;
-}
-
-float ChooseScale(const Scheme& scheme, std::span<const float> x) {
-  float bound = MaxAbs(x);
-  if (scheme.algorithm == Algorithm::kOctav) {
-    bound = std::min(bound, OctavClip(x, codec::Facts(scheme.type.coding).bits));
-  }
+// The scale of values whose clip is known; without one nothing is clipped.
+float ChooseScale(const Scheme& scheme, std::span<const float> x, std::optional<float> clip) {
+  const float max = MaxAbs(x);
+  const float bound = clip ? std::min(max, *clip) : max;
   const float max_code = MaxCode(scheme.type.coding);
   if (scheme.type.block == 0) return std::max(bound, kSmallestChannelBound) / max_code;
   const float rounded = Bf16ToFloat(FloatToBf16(bound / max_code));
@@ -98,8 +49,11 @@ float ChooseScale(const Scheme& scheme, std::span<const float> x) {
 // As ChooseScales, into out.
 void FillScales(const Scheme& scheme, std::span<const float> row, std::span<float> out) {
   const std::size_t block = row.size() / out.size();
+  const bool clipped = scheme.algorithm == Algorithm::kOctav;
+  if (clipped) OctavClips(row, block, codec::Facts(scheme.type.coding).bits, out);
   for (std::size_t b = 0; b < out.size(); ++b) {
-    out[b] = ChooseScale(scheme, row.subspan(b * block, block));
+    out[b] = ChooseScale(scheme, row.subspan(b * block, block),
+                         clipped ? std::optional(out[b]) : std::nullopt);
   }
 }
 
@@ -145,23 +99,27 @@ void ReplaceNonFinite(std::span<float> row) {
 // Quantizes rows of one weight into its buffer; Rows may run in several threads at once.
 class Worker {
  public:
-  Worker(const model::Weight& weight, const Scheme& scheme, codec::WeightBuffer* out)
+  // out receives rows from first_row on.
+  Worker(const model::Weight& weight, const Scheme& scheme, std::int64_t first_row,
+         codec::WeightBuffer* out)
       : weight_(weight),
         scheme_(scheme),
+        first_row_(first_row),
         out_(out),
         cols_(static_cast<std::size_t>(out->cols)),
         row_bytes_(out->codes.size() / static_cast<std::size_t>(out->rows)),
         row_scales_(ScalesPerRow(scheme.type, cols_)) {}
 
+  // Rows [begin, end) of out.
   void Rows(std::int64_t begin, std::int64_t end) {
     std::vector<float> row(cols_);
     std::vector<float> scales(row_scales_);
     NonFinite found;
     for (std::int64_t r = begin; r < end; ++r) {
-      model::ReadRows(weight_, r, 1, row.data());
+      model::ReadRows(weight_, first_row_ + r, 1, row.data());
       const NonFinite in_row = FindNonFinite(row);
       if (in_row.count != 0) {
-        if (found.count == 0) found.first = r * out_->cols + in_row.first;
+        if (found.count == 0) found.first = (first_row_ + r) * out_->cols + in_row.first;
         found.count += in_row.count;
       }
       Encode(static_cast<std::size_t>(r), row, in_row.count != 0, scales);
@@ -191,6 +149,7 @@ class Worker {
 
   const model::Weight& weight_;
   const Scheme& scheme_;
+  std::int64_t first_row_;
   codec::WeightBuffer* out_;
   std::size_t cols_;
   std::size_t row_bytes_;
@@ -204,11 +163,12 @@ Status CheckScheme(const Scheme& scheme) {
   const bool known =
       (type.coding == Coding::kF32 && type.block == 0) ||
       (type.coding == Coding::kInt8 && type.block == 0) ||
-      (type.coding == Coding::kInt4 && (type.block == 32 || type.block == 64 || type.block == 128));
+      (type.coding == Coding::kInt4 && (type.block == 0 || type.block == 32 || type.block == 64 ||
+                                        type.block == 128 || type.block == 256));
   if (known) return {};
-  return Status(Code::kUnsupported,
-                StrCat("cannot quantize to ", codec::TypeName(type),
-                       ", only to f32, int8, and int4 in blocks of 32, 64 or 128"));
+  return Status(Code::kUnsupported, StrCat("cannot quantize to ", codec::TypeName(type),
+                                           ", only to f32, int8, and int4 in blocks of 32, 64, 128 "
+                                           "or 256, or with a scale for each row"));
 }
 
 }  // namespace
@@ -228,10 +188,17 @@ std::vector<float> ChooseScales(const Scheme& scheme, std::span<const float> row
 
 Result<codec::WeightBuffer> QuantizeWeight(const model::Weight& weight, const Scheme& scheme,
                                            ThreadPool& pool, bool allow_nonfinite) {
+  return QuantizeRows(weight, scheme, 0, weight.view.rows, pool, allow_nonfinite);
+}
+
+Result<codec::WeightBuffer> QuantizeRows(const model::Weight& weight, const Scheme& scheme,
+                                         std::int64_t row_begin, std::int64_t num_rows,
+                                         ThreadPool& pool, bool allow_nonfinite) {
   if (auto status = CheckScheme(scheme); !status.ok()) {
     return std::move(status).Context(weight.name);
   }
-  const std::int64_t rows = weight.view.rows;
+  HONE_CHECK(row_begin >= 0 && num_rows >= 0 && row_begin <= weight.view.rows - num_rows);
+  const std::int64_t rows = num_rows;
   const std::int64_t cols = weight.view.cols;
   if (auto status = codec::CheckShape(scheme.type, rows, cols); !status.ok()) {
     return std::move(status).Context(weight.name);
@@ -240,7 +207,7 @@ Result<codec::WeightBuffer> QuantizeWeight(const model::Weight& weight, const Sc
   out.codes.resize(codec::CodesBytes(scheme.type, rows, cols));
   out.scales.resize(codec::ScalesBytes(scheme.type, rows, cols));
 
-  Worker worker(weight, scheme, &out);
+  Worker worker(weight, scheme, row_begin, &out);
   constexpr std::int64_t kValuesPerTask = 1 << 16;
   const std::int64_t grain = std::max<std::int64_t>(1, kValuesPerTask / cols);
   pool.For(rows, grain, [&](std::int64_t begin, std::int64_t end) { worker.Rows(begin, end); });

@@ -16,7 +16,8 @@ namespace hone::quant {
 
 enum class Algorithm : std::uint8_t { kMinMax, kOctav };
 
-// How to quantize a matrix. type is int8 (block 0) or int4 (block 32, 64 or 128), or f32: keep.
+// How to quantize a matrix. type is int8 (block 0), int4 (block 32, 64, 128 or 256; 0: a scale for
+// each row), or f32: keep.
 struct Scheme {
   codec::WeightType type;
   Algorithm algorithm = Algorithm::kMinMax;
@@ -35,5 +36,11 @@ std::vector<float> ChooseScales(const Scheme& scheme, std::span<const float> row
 // index) unless allow_nonfinite. kUnsupported if the block does not divide the columns.
 Result<codec::WeightBuffer> QuantizeWeight(const model::Weight& weight, const Scheme& scheme,
                                            ThreadPool& pool, bool allow_nonfinite = false);
+
+// The same for rows [row_begin, row_begin + num_rows). A message counts in these rows alone; its
+// index and row are those of the whole matrix.
+Result<codec::WeightBuffer> QuantizeRows(const model::Weight& weight, const Scheme& scheme,
+                                         std::int64_t row_begin, std::int64_t num_rows,
+                                         ThreadPool& pool, bool allow_nonfinite = false);
 
 }  // namespace hone::quant

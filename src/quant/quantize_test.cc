@@ -197,7 +197,7 @@ TEST(QuantizeWeight, Int8IsWithinHalfAScaleOfEveryRow) {
 
 TEST(QuantizeWeight, OctavHasLessErrorThanMinMax) {
   const Matrix m = RandomMatrix(32, 512, 0.02f, 3);
-  for (int block : {32, 64, 128}) {
+  for (int block : {0, 32, 64, 128, 256}) {
     const double min_max =
         SquaredError(m, Quantize(m, {{Coding::kInt4, block}, Algorithm::kMinMax}));
     const double octav = SquaredError(m, Quantize(m, {{Coding::kInt4, block}, Algorithm::kOctav}));
@@ -282,7 +282,7 @@ TEST(QuantizeWeight, RefusesABlockThatDoesNotDivideAndUnknownTypes) {
   auto result = QuantizeWeight(m.weight(), kInt4Octav, pool);
   ASSERT_EQ(result.code(), Code::kUnsupported);
   EXPECT_NE(result.message().find("layers.0.test.weight"), std::string_view::npos);
-  EXPECT_EQ(QuantizeWeight(m.weight(), {{Coding::kInt4, 0}, Algorithm::kMinMax}, pool).code(),
+  EXPECT_EQ(QuantizeWeight(m.weight(), {{Coding::kGgufQ4_0, 0}, Algorithm::kMinMax}, pool).code(),
             Code::kUnsupported);
   EXPECT_EQ(QuantizeWeight(m.weight(), {{Coding::kBf16, 0}, Algorithm::kMinMax}, pool).code(),
             Code::kUnsupported);

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "quant/google_recipe.h"
 
 namespace hone::quant {
 namespace {
@@ -292,6 +293,48 @@ class RoleResolver {
   std::vector<std::pair<Scheme, std::int64_t>> refused_;
 };
 
+bool Matches(const ScopeRule& rule, Role role, std::string_view scope, std::int64_t elements) {
+  const bool embedder = role == Role::kEmbedding;
+  if (rule.part == (embedder ? ScopePart::kDecoder : ScopePart::kEmbedder)) return false;
+  if (rule.operation != "*" &&
+      rule.operation != (embedder ? "EMBEDDING_LOOKUP" : "FULLY_CONNECTED")) {
+    return false;
+  }
+  return elements >= rule.min_elements && rule.regex.Search(scope);
+}
+
+Result<Resolved> ResolveScopes(const Recipe& recipe, const model::DecoderSpec& spec, bool strict) {
+  Resolved out;
+  std::vector<bool> used(recipe.scope_rules.size(), false);
+  for (Role role : kRoles) {
+    const model::Shape shape = model::RoleShape(spec, role);
+    RoleResolver resolver(role, shape.cols, strict);
+    const std::int64_t count = IsInLayer(role) ? spec.num_layers : 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t layer = IsInLayer(role) ? i : -1;
+      const std::string scope = GoogleScopeName(spec, role, layer);
+      Scheme scheme;
+      for (std::size_t r = 0; r < recipe.scope_rules.size(); ++r) {
+        const ScopeRule& rule = recipe.scope_rules[r];
+        if (!Matches(rule, role, scope, shape.rows * shape.cols)) continue;
+        used[r] = true;
+        scheme = rule.scheme;
+      }
+      HONE_ASSIGN(const Scheme fitting, resolver.Fit(scheme));
+      out.assignments.push_back({role, layer, fitting});
+    }
+    resolver.AppendNotes(&out.notes);
+  }
+  for (std::size_t r = 0; r < used.size(); ++r) {
+    if (used[r]) continue;
+    out.notes.push_back(StrCat(recipe.scope_rules[r].text, " matches no operator of this model"));
+  }
+  if (std::find(used.begin(), used.end(), true) != used.end()) return out;
+  return Invalid(StrCat("none of the ", recipe.scope_rules.size(),
+                        " rules matches an operator of this model; names look like ",
+                        GoogleScopeName(spec, Role::kQ, 0)));
+}
+
 }  // namespace
 
 std::vector<std::string> PresetNames() {
@@ -319,7 +362,20 @@ Result<Recipe> LoadRecipe(const std::string& preset_or_path) {
   if (!json.ok()) return std::move(json).status().Context(preset_or_path);
   // The name goes into bundles: where the file lies must not.
   const std::string_view path = preset_or_path;
-  auto recipe = ParseRecipe(*json, path.substr(path.rfind('/') + 1));
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const std::string folder(path.substr(0, path.size() - name.size()));
+  // A bundle's recipe may name files beside it, and only there.
+  const auto read_beside = [&](const std::string& file) -> Result<Json> {
+    if (file.empty() || file.find('/') != std::string::npos) {
+      return Invalid(StrCat("\"", file, "\": expected the name of a file beside the recipe"));
+    }
+    HONE_ASSIGN(const std::string beside, ReadFile(folder + file, kMaxRecipeBytes));
+    auto parsed = ParseJson(beside);
+    if (!parsed.ok()) return std::move(parsed).status().Context(file);
+    return parsed;
+  };
+  auto recipe = IsGoogleRecipe(*json) ? ParseGoogleRecipe(*json, name, read_beside)
+                                      : ParseRecipe(*json, name);
   if (!recipe.ok()) return std::move(recipe).status().Context(preset_or_path);
   return recipe;
 }
@@ -356,6 +412,7 @@ const Scheme& Resolved::Get(Role role, std::int64_t layer) const {
 }
 
 Result<Resolved> Resolve(const Recipe& recipe, const model::DecoderSpec& spec, bool strict) {
+  if (!recipe.scope_rules.empty()) return ResolveScopes(recipe, spec, strict);
   std::vector<Layers> ranges;
   for (const Rule& rule : recipe.rules) {
     HONE_ASSIGN(const Layers range, ResolveLayers(rule, spec.num_layers));

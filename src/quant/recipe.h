@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "bridge/regex.h"
 #include "model/decoder_spec.h"
 #include "quant/quantize.h"
 
@@ -23,15 +24,30 @@ struct Rule {
   std::string text;  // for messages: "rule 2 (roles [gate, up])"
 };
 
+// A rule of Google's recipes: it is about operators whose output has a matching name.
+enum class ScopePart : std::uint8_t { kAll, kDecoder, kEmbedder };
+struct ScopeRule {
+  ScopePart part = ScopePart::kAll;
+  std::string pattern;
+  bridge::Regex regex;
+  std::string operation;  // "*", "FULLY_CONNECTED", "EMBEDDING_LOOKUP"; others match nothing
+  std::int64_t min_elements = 0;  // smaller weights are left to earlier rules
+  Scheme scheme;
+  std::string text;  // for messages
+};
+
+// Either rules or scope_rules is empty. The last one that matches wins; none: float32.
 struct Recipe {
   std::string name;
-  std::vector<Rule> rules;  // the last one that matches wins; none: float32
+  std::vector<Rule> rules;
+  std::vector<ScopeRule> scope_rules;
 };
 
 std::vector<std::string> PresetNames();
 // none, int8, int4 (default), boctav4, boctav4_128, mixed4_8.
 Result<Recipe> GetPreset(std::string_view name);
-// A preset's name, or the path of a recipe file, whose file name is the default of the recipe's.
+// A preset's name, or the path of a recipe file (Hone's or Google's), whose file name is the
+// default of the recipe's name.
 Result<Recipe> LoadRecipe(const std::string& preset_or_path);
 // name: of a recipe that has none. kInvalidArgument names the rule and the key.
 Result<Recipe> ParseRecipe(const Json& json, std::string_view name);
@@ -46,8 +62,9 @@ struct Resolved {
   std::vector<std::string> notes;       // a tensor that became int8 since its columns do not divide
   const Scheme& Get(model::Role role, std::int64_t layer) const;
 };
-// A rule that matches nothing is kInvalidArgument and named. Columns that a block does not divide:
-// that tensor becomes int8 and a note says so; with strict it is kUnsupported.
+// A rule of Hone's that matches nothing is kInvalidArgument and named; Google's recipes are written
+// for many models, so there only a recipe whose rules all match nothing is. Columns that a block
+// does not divide: that tensor becomes int8 and a note says so; with strict it is kUnsupported.
 Result<Resolved> Resolve(const Recipe& recipe, const model::DecoderSpec& spec, bool strict);
 
 }  // namespace hone::quant

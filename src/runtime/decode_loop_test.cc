@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 
+#include "base/file.h"
+#include "runtime/text_setup.h"
 #include "runtime/text_stream.h"
 #include "runtime/tiny_model.h"
 
@@ -193,6 +197,69 @@ TEST(DecodeLoop, SaysSoWhenNoTokenCanBeChosen) {
   const auto sequence = NewSequence(**engine);
   const auto answer = Generate(**engine, *sequence, Ids(3, 1), {});
   EXPECT_EQ(answer.code(), Code::kDataLoss);
+}
+
+// The family's model with the head's rows behind the tokenizer's 645 ids made large, so that one of
+// them has the best logit nearly always.
+model::DecoderModel ModelWithLoudPadding() {
+  auto model = LoadModel(kFamily, nullptr);
+  EXPECT_TRUE(model.ok()) << model.message();
+  auto rows = std::make_shared<std::vector<float>>(model::ReadAll(model->head));
+  for (auto i = static_cast<std::size_t>(645 * model->spec.hidden); i < rows->size(); ++i) {
+    (*rows)[i] *= 1000;
+  }
+  model->head.view.type = {codec::Coding::kF32, 0};
+  model->head.view.codes = std::as_bytes(std::span<const float>(*rows));
+  model->keep_alive.push_back(std::move(rows));
+  return *std::move(model);
+}
+
+Ids AnswerOfLoudPadding(TextSetup text, float temperature) {
+  text.stop_ids.clear();
+  auto engine =
+      Engine::FromModel(ModelWithLoudPadding(), std::move(text), {.num_threads = 1}, "loud");
+  EXPECT_TRUE(engine.ok()) << engine.message();
+  const auto sequence = NewSequence(**engine);
+  GenerateOptions options;
+  options.max_tokens = 20;
+  options.sampler.temperature = temperature;
+  options.sampler.seed = 7;
+  return Answer(**engine, *sequence, kPrompt, options).ids;
+}
+
+bool IsPadding(std::int32_t id) { return id >= 645; }
+
+TEST(DecodeLoop, NeverSamplesIdsThatTheTokenizerDoesNotHave) {
+  // Without a tokenizer nobody knows which rows are padding.
+  const Ids unknown = AnswerOfLoudPadding({}, 0);
+  ASSERT_TRUE(std::any_of(unknown.begin(), unknown.end(), IsPadding));
+  auto tokenizer = ReadFile(kFamily + "/tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
+  for (const float temperature : {0.0F, 5.0F}) {
+    const Ids checkpoint = AnswerOfLoudPadding(FamilyText(), temperature);
+    EXPECT_EQ(checkpoint.size(), 20U);
+    EXPECT_TRUE(std::none_of(checkpoint.begin(), checkpoint.end(), IsPadding));
+    // A bundle whose metadata lists no suppressed token.
+    std::vector<std::string> warnings;
+    auto text = MakeMetadataText({}, *tokenizer, {}, warnings);
+    ASSERT_TRUE(text.ok()) << text.message();
+    ASSERT_TRUE(text->suppress_ids.empty());
+    const Ids bundle = AnswerOfLoudPadding(*std::move(text), temperature);
+    EXPECT_EQ(bundle.size(), 20U);
+    EXPECT_TRUE(std::none_of(bundle.begin(), bundle.end(), IsPadding));
+  }
+}
+
+TEST(DecodeLoop, SuppressesWhatTheSourceListsAndHolesOfTheTokenizer) {
+  const char* vocab = R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 4},
+      "merges": []}})";
+  auto tokenizer = bridge::Tokenizer::FromJson(vocab);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
+  TextSetup text;
+  text.tokenizer = *std::move(tokenizer);
+  text.suppress_ids = {6, 1};
+  SuppressUnusedIds(7, text);
+  EXPECT_EQ(text.suppress_ids, (Ids{1, 2, 3, 5, 6}));
 }
 
 TEST(TextStream, HoldsBackOnlyWhatMayBeginAStopString) {

@@ -9,10 +9,11 @@
 
 #include "base/cpu_info.h"
 #include "base/thread_pool.h"
-#include "runtime/forward.h"
-#include "runtime/kv_cache.h"
+#include "runtime/graph_runner.h"
+#include "runtime/kernel_runner.h"
 #include "runtime/load_source.h"
-#include "runtime/packed_model.h"
+#include "runtime/step_runner.h"
+#include "runtime/text_setup.h"
 
 namespace hone::runtime {
 namespace {
@@ -43,6 +44,18 @@ kernels::KvType ChooseKv(KvChoice choice, bool float_model) {
   return float_model ? kernels::KvType::kF32 : kernels::KvType::kF16;
 }
 
+// Gives back the pages of the bundle's map that a part covers. Nothing for a checkpoint.
+std::function<void(ByteSpan)> ReleaseFrom(
+    const std::shared_ptr<const formats::litertlm::Bundle>& bundle) {
+  if (bundle == nullptr) return {};
+  return [bundle](ByteSpan part) {
+    const ByteSpan all = bundle->map().bytes();
+    const bool inside = std::less_equal<>{}(all.data(), part.data()) &&
+                        std::less_equal<>{}(part.data() + part.size(), all.data() + all.size());
+    if (inside) bundle->map().Release(part);
+  };
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -53,8 +66,8 @@ struct Engine::Impl {
   ThreadPool pool;
   kernels::Compute compute = kernels::Compute::kF32;
   kernels::KvType kv_type = kernels::KvType::kF32;
-  std::optional<PackedModel> packed;
-  std::optional<Forward> forward;
+  std::unique_ptr<StepRunner> runner;
+  bool runs_graph = false;
   double load_seconds = 0;
   std::vector<std::string> warnings;
 };
@@ -62,7 +75,7 @@ struct Engine::Impl {
 struct Sequence::Impl {
   const void* owner;
   std::vector<std::int32_t> tokens;
-  KvCache cache;
+  std::unique_ptr<SequenceRunner> runner;
 };
 
 Engine::Engine() = default;
@@ -73,18 +86,34 @@ Sequence::~Sequence() = default;
 Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
                                              const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  HONE_ASSIGN(LoadedSource source, LoadSource(path, SourceParts::kAll));
-  std::function<void(ByteSpan)> release;
-  if (source.bundle != nullptr) {
-    release = [bundle = source.bundle](ByteSpan part) {
-      const ByteSpan all = bundle->map().bytes();
-      const bool inside = std::less_equal<>{}(all.data(), part.data()) &&
-                          std::less_equal<>{}(part.data() + part.size(), all.data() + all.size());
-      if (inside) bundle->map().Release(part);
-    };
+  const SourceParts parts = options.run == RunChoice::kGraph     ? SourceParts::kText
+                            : options.run == RunChoice::kKernels ? SourceParts::kAll
+                                                                 : SourceParts::kAllOrGraph;
+  HONE_ASSIGN(LoadedSource source, LoadSource(path, parts));
+  if (options.run == RunChoice::kGraph && source.bundle == nullptr) {
+    return Status(Code::kInvalidArgument,
+                  StrCat(path, ": only a .litertlm bundle has a graph to run"));
   }
-  HONE_ASSIGN(auto engine,
-              Load(*std::move(source.model), std::move(source.text), options, path, release));
+  std::unique_ptr<Engine> engine;
+  Status status;
+  if (source.model) {
+    engine = Make(*std::move(source.model), std::move(source.text), options);
+    status = engine->UseKernels(options, ReleaseFrom(source.bundle));
+  } else {
+    if (!source.not_lifted.empty()) {
+      source.warnings.push_back(StrCat("the bundle's graph is not one that the kernels can run (",
+                                       source.not_lifted,
+                                       "); it runs operator by operator, which is slow"));
+    }
+    engine = Make({}, std::move(source.text), options);
+    status = engine->UseGraph(source.bundle);
+    if (!status.ok() && !source.not_lifted.empty()) {
+      return Status(status.code(),
+                    StrCat(path, ": ", source.not_lifted,
+                           "; nor does its graph run operator by operator: ", status.message()));
+    }
+  }
+  if (!status.ok()) return std::move(status).Context(path);
   engine->impl_->warnings = std::move(source.warnings);
   engine->impl_->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -94,34 +123,52 @@ Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
 Result<std::unique_ptr<Engine>> Engine::FromModel(model::DecoderModel model, TextSetup text,
                                                   const EngineOptions& options,
                                                   const std::string& source) {
+  if (options.run == RunChoice::kGraph) {
+    return Status(Code::kInvalidArgument, StrCat(source, ": a model in memory has no graph"));
+  }
   const auto start = std::chrono::steady_clock::now();
-  HONE_ASSIGN(auto engine, Load(std::move(model), std::move(text), options, source, {}));
+  std::unique_ptr<Engine> engine = Make(std::move(model), std::move(text), options);
+  Status status = engine->UseKernels(options, {});
+  if (!status.ok()) return std::move(status).Context(source);
   engine->impl_->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return engine;
 }
 
-Result<std::unique_ptr<Engine>> Engine::Load(model::DecoderModel model, TextSetup text,
-                                             const EngineOptions& options,
-                                             const std::string& source,
-                                             const std::function<void(ByteSpan)>& release) {
+std::unique_ptr<Engine> Engine::Make(model::DecoderModel model, TextSetup text,
+                                     const EngineOptions& options) {
   const int num_threads = options.num_threads > 0 ? options.num_threads : AvailableThreads();
   std::unique_ptr<Engine> engine(new Engine);
   engine->impl_ = std::make_unique<Impl>(std::move(model), num_threads);
-  Impl& impl = *engine->impl_;
-  impl.text = std::move(text);
+  engine->impl_->text = std::move(text);
+  return engine;
+}
+
+Status Engine::UseKernels(const EngineOptions& options,
+                          const std::function<void(ByteSpan)>& release) {
+  Impl& impl = *impl_;
   const bool quantized_bundle = impl.text.is_bundle && HasQuantizedLinear(impl.model);
   impl.compute = ChooseCompute(options.compute, quantized_bundle);
   impl.kv_type = ChooseKv(options.kv, !quantized_bundle && impl.compute == kernels::Compute::kF32);
-  auto packed = PackModel(impl.model, impl.compute, impl.pool, release);
-  if (!packed.ok()) return std::move(packed).status().Context(source);
-  impl.packed = *std::move(packed);
-  impl.forward.emplace(impl.model, *impl.packed, impl.pool);
-  return engine;
+  HONE_ASSIGN(impl.runner,
+              MakeKernelRunner(impl.model, impl.compute, impl.kv_type, impl.pool, release));
+  SuppressUnusedIds(impl.model.spec.vocab, impl.text);
+  return Status();
+}
+
+Status Engine::UseGraph(std::shared_ptr<const formats::litertlm::Bundle> bundle) {
+  HONE_ASSIGN(GraphRunner graph, MakeGraphRunner(std::move(bundle)));
+  impl_->runner = std::move(graph.runner);
+  impl_->runs_graph = true;
+  impl_->model.spec.vocab = graph.vocab;
+  impl_->model.spec.max_positions = graph.context;
+  SuppressUnusedIds(graph.vocab, impl_->text);
+  return Status();
 }
 
 const model::DecoderSpec& Engine::spec() const { return impl_->model.spec; }
 const model::DecoderModel& Engine::model() const { return impl_->model; }
+bool Engine::runs_graph() const { return impl_->runs_graph; }
 const TextSetup& Engine::text() const { return impl_->text; }
 kernels::Compute Engine::compute() const { return impl_->compute; }
 kernels::KvType Engine::kv_type() const { return impl_->kv_type; }
@@ -130,10 +177,9 @@ double Engine::load_seconds() const { return impl_->load_seconds; }
 const std::vector<std::string>& Engine::warnings() const { return impl_->warnings; }
 
 Result<std::unique_ptr<Sequence>> Engine::NewSequence() {
-  const model::DecoderSpec& s = spec();
+  HONE_ASSIGN(auto runner, impl_->runner->NewSequence());
   std::unique_ptr<Sequence> sequence(new Sequence);
-  sequence->impl_.reset(new Sequence::Impl{
-      this, {}, KvCache(impl_->kv_type, s.num_layers, s.num_kv_heads, s.head_dim)});
+  sequence->impl_.reset(new Sequence::Impl{this, {}, std::move(runner)});
   return sequence;
 }
 
@@ -162,38 +208,23 @@ Status Engine::Run(const Step& step, std::vector<float>* logits, const std::atom
                   StrCat(old_size + num_tokens, " tokens do not fit: the context holds ",
                          spec().max_positions, " (", old_size, " are used already)"));
   }
-  HONE_TRY(sequence.cache.Reserve(old_size + num_tokens));
-  Status status = RunChunks(part, sequence.cache, logits, cancel);
+  // Rows from this one on are asked for.
+  const std::int64_t first_wanted =
+      logits == nullptr ? num_tokens : (part.all_logits ? 0 : num_tokens - 1);
+  if (logits != nullptr) {
+    logits->resize(static_cast<std::size_t>((num_tokens - first_wanted) * spec().vocab));
+  }
+  Status status = sequence.runner->Run({.tokens = part.tokens,
+                                        .first_position = old_size,
+                                        .first_logits_row = first_wanted,
+                                        .logits = logits != nullptr ? logits->data() : nullptr},
+                                       cancel);
   if (status.ok()) {
     sequence.tokens.insert(sequence.tokens.end(), part.tokens.begin(), part.tokens.end());
   } else {
-    sequence.cache.Shrink(old_size);
+    sequence.runner->Truncate(old_size);
   }
   return status;
-}
-
-Status Engine::RunChunks(const StepPart& part, KvCache& cache, std::vector<float>* logits,
-                         const std::atomic<bool>* cancel) {
-  const auto num_tokens = static_cast<std::int64_t>(part.tokens.size());
-  // Rows of the part from this one on are asked for.
-  const std::int64_t first_wanted =
-      logits == nullptr ? num_tokens : (part.all_logits ? 0 : num_tokens - 1);
-  const auto vocab = static_cast<std::size_t>(spec().vocab);
-  if (logits != nullptr) {
-    logits->resize(static_cast<std::size_t>(num_tokens - first_wanted) * vocab);
-  }
-  for (std::int64_t begin = 0; begin < num_tokens; begin += Forward::kChunkRows) {
-    const std::int64_t count = std::min(Forward::kChunkRows, num_tokens - begin);
-    const std::int64_t first_row = std::clamp<std::int64_t>(first_wanted - begin, 0, count);
-    float* out = nullptr;
-    if (first_row < count) {
-      out = logits->data() + static_cast<std::size_t>(begin + first_row - first_wanted) * vocab;
-    }
-    HONE_TRY(impl_->forward->Run(
-        part.tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)),
-        part.sequence->size() + begin, cache, first_row, out, cancel));
-  }
-  return Status();
 }
 
 std::span<const std::int32_t> Sequence::tokens() const { return impl_->tokens; }
@@ -201,7 +232,7 @@ std::span<const std::int32_t> Sequence::tokens() const { return impl_->tokens; }
 void Sequence::Truncate(std::int64_t position) {
   position = std::clamp<std::int64_t>(position, 0, size());
   impl_->tokens.resize(static_cast<std::size_t>(position));
-  impl_->cache.Shrink(position);
+  impl_->runner->Truncate(position);
 }
 
 }  // namespace hone::runtime

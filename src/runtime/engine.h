@@ -21,15 +21,24 @@
 #include "kernels/linear.h"
 #include "model/decoder_spec.h"
 
+namespace hone::formats::litertlm {
+class Bundle;
+}
+
 namespace hone::runtime {
 
 enum class ComputeChoice : std::uint8_t { kAuto, kF32, kQ8 };
 enum class KvChoice : std::uint8_t { kAuto, kF32, kF16 };
+// kGraph runs the graphs of a bundle operator by operator: slow, and computed exactly as they say;
+// compute and kv do not apply. kAuto: kernels, or the graph of a bundle that cannot be lifted to
+// them, with a warning.
+enum class RunChoice : std::uint8_t { kAuto, kKernels, kGraph };
 
 struct EngineOptions {
   int num_threads = 0;                           // 0: all available
   ComputeChoice compute = ComputeChoice::kAuto;  // auto: q8 for quantized bundles, f32 else
   KvChoice kv = KvChoice::kAuto;                 // auto: f32 for float weights, f16 else
+  RunChoice run = RunChoice::kAuto;
 };
 
 // What a source says about text, the same for a bundle, a checkpoint folder and a GGUF file.
@@ -51,6 +60,8 @@ struct TextSetup {
   // entry.
   std::map<std::int32_t, std::string> stop_kept_text;
   std::vector<std::string> stop_strings;  // stops that are no single token
+  // Never sampled: what the source lists, and in an engine every id that the tokenizer does not
+  // have.
   std::vector<std::int32_t> suppress_ids;
   // Sampling that the source recommends; temperature 0 means greedy.
   float temperature = 0;
@@ -66,7 +77,6 @@ Result<TextSetup> LoadText(const std::string& path, std::vector<std::string>* wa
 // The weights as stored, not packed: for the reference. Warnings are appended.
 Result<model::DecoderModel> LoadModel(const std::string& path, std::vector<std::string>* warnings);
 
-class KvCache;
 class Sequence;
 
 // A batch of rows. Batch 1 for now: exactly one part.
@@ -94,8 +104,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Of a graph only vocab and max_positions are known.
   const model::DecoderSpec& spec() const;
   const model::DecoderModel& model() const;  // weights as stored, for the reference
+  bool runs_graph() const;
   const TextSetup& text() const;
   kernels::Compute compute() const;
   kernels::KvType kv_type() const;
@@ -110,17 +122,19 @@ class Engine {
   // skips the head. Long parts are run in chunks inside. cancel is polled before each layer:
   // kCancelled leaves the sequence as it was before the step. kInvalidArgument: an id outside the
   // vocabulary, or more tokens than the context has room for (the message has both numbers).
+  // Rope frequencies that change with the length (LongRoPE and dynamic NTK of a checkpoint) follow
+  // the size of the sequence after the step, for all of its rows. Keys that are cached already keep
+  // the frequencies of their own step, as in transformers: for these models alone, how tokens are
+  // split into steps can change the result.
   Status Run(const Step& step, std::vector<float>* logits,
              const std::atomic<bool>* cancel = nullptr);
 
  private:
   Engine();
-  static Result<std::unique_ptr<Engine>> Load(model::DecoderModel model, TextSetup text,
-                                              const EngineOptions& options,
-                                              const std::string& source,
-                                              const std::function<void(ByteSpan)>& release);
-  Status RunChunks(const StepPart& part, KvCache& cache, std::vector<float>* logits,
-                   const std::atomic<bool>* cancel);
+  static std::unique_ptr<Engine> Make(model::DecoderModel model, TextSetup text,
+                                      const EngineOptions& options);
+  Status UseKernels(const EngineOptions& options, const std::function<void(ByteSpan)>& release);
+  Status UseGraph(std::shared_ptr<const formats::litertlm::Bundle> bundle);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

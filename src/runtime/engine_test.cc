@@ -141,6 +141,16 @@ TEST(Engine, RefusesWrongIdsAndFullContextsWithBothNumbers) {
             Code::kInvalidArgument);
 }
 
+TEST(Engine, RefusesALayerWhoseNormsAreNotThoseOfTheModel) {
+  for (const bool post_norm : {false, true}) {
+    model::DecoderModel m = MakeTinyModel();
+    m.spec.post_norm = post_norm;
+    if (!post_norm) m.layers[1].ffn_norm = {};
+    const auto engine = Engine::FromModel(std::move(m), {}, {.num_threads = 1}, "tiny");
+    EXPECT_EQ(engine.code(), Code::kInternal);
+  }
+}
+
 TEST(Engine, NamesAPathThatIsNotThere) {
   const auto engine = Engine::Open("/nonexistent/m.litertlm", {});
   ASSERT_FALSE(engine.ok());

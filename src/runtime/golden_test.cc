@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "formats/litertlm/litertlm.h"
 #include "formats/npy.h"
+#include "formats/tflite/tflite.h"
 #include "runtime/decode_loop.h"
 #include "runtime/engine.h"
 
@@ -106,7 +111,52 @@ TEST_P(Family, GivesTheLogitsAndTokensOfTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, Family,
                          testing::Values("llama-gqa8", "llama-tied", "llama-sharded", "llama-bias",
-                                         "llama3-rope", "llama-yarn"),
+                                         "llama3-rope", "llama-yarn", "mistral-sliding", "qwen2",
+                                         "qwen3", "smollm3", "minicpm4-short", "minicpm4-long"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Small checkpoints of families that golden/families does not have.
+class TinyFamily : public testing::TestWithParam<std::string> {};
+
+TEST_P(TinyFamily, GivesTheLogitsOfTransformers) {
+  const std::string folder = HONE_TESTDATA "/families/" + GetParam() + "/";
+  auto golden_text = ReadFile(folder + "golden.json");
+  ASSERT_TRUE(golden_text.ok()) << golden_text.message();
+  auto golden = ParseJson(*golden_text);
+  ASSERT_TRUE(golden.ok()) << golden.message();
+  auto npy = ReadFile(folder + "logits.npy");
+  ASSERT_TRUE(npy.ok()) << npy.message();
+  auto want = formats::ParseNpy(AsBytes(*npy));
+  ASSERT_TRUE(want.ok()) << want.message();
+  auto engine = Engine::Open(folder, {.num_threads = 2, .kv = KvChoice::kF32});
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  std::size_t want_row = 0;
+  for (const Json& prompt : golden->Find("prompts")->AsArray()) {
+    const Ids ids = ToIds(*prompt.Find("ids"));
+    const std::vector<float> got = AllLogits(**engine, ids);
+    for (const Json& position : prompt.Find("positions")->AsArray()) {
+      EXPECT_LT(MaxDiff(got, static_cast<std::size_t>(position.AsInt()), *want, want_row), 5e-4F)
+          << ids.size() << " tokens, position " << position.AsInt();
+      ++want_row;
+    }
+  }
+  EXPECT_EQ(want_row, static_cast<std::size_t>(want->shape[0]));
+}
+
+std::vector<std::string> TinyFamilies() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(HONE_TESTDATA "/families")) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, TinyFamily, testing::ValuesIn(TinyFamilies()),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -181,6 +231,132 @@ TEST(GoldenBundle, ChoosesComputeAndCacheByItsWeights) {
   ASSERT_TRUE(floats.ok()) << floats.message();
   EXPECT_EQ((*floats)->compute(), kernels::Compute::kF32);
   EXPECT_EQ((*floats)->kv_type(), kernels::KvType::kF32);
+}
+
+TEST(GraphEngine, GivesTheRecordedLogitsAndTheTokensOfTheKernels) {
+  const Json golden = ReadGolden("bundles/tiny-llama-golden.json");
+  const Ids ids = ToIds(*golden.Find("prompt_ids"));
+  const formats::NpyArray want = ReadNpy("bundles/tiny-llama-golden-logits.npy");
+  const std::string path = kGolden + "bundles/tiny-llama-fp32/model.litertlm";
+  auto graph = Engine::Open(path, {.run = RunChoice::kGraph});
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  auto kernels = Engine::Open(path, {.run = RunChoice::kKernels});
+  ASSERT_TRUE(kernels.ok()) << kernels.message();
+  EXPECT_TRUE((*graph)->runs_graph());
+  EXPECT_FALSE((*kernels)->runs_graph());
+  EXPECT_EQ((*graph)->spec().vocab, (*kernels)->spec().vocab);
+  EXPECT_EQ((*graph)->spec().max_positions, (*kernels)->spec().max_positions);
+  const std::vector<float> got = AllLogits(**graph, ids);
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    EXPECT_LT(MaxDiff(got, row, want, row), 1e-3F) << "position " << row;
+  }
+  GenerateOptions options;
+  options.max_tokens = 6;
+  Ids tokens[2];
+  for (int i = 0; i < 2; ++i) {
+    Engine& engine = i == 0 ? **graph : **kernels;
+    auto sequence = engine.NewSequence();
+    ASSERT_TRUE(sequence.ok()) << sequence.message();
+    // The second answer keeps a part of the first one's cache.
+    for (const std::size_t length : {ids.size(), ids.size() - 3}) {
+      auto answer = Generate(engine, **sequence, std::span(ids).first(length), options);
+      ASSERT_TRUE(answer.ok()) << answer.message();
+      tokens[i].insert(tokens[i].end(), answer->ids.begin(), answer->ids.end());
+    }
+  }
+  EXPECT_FALSE(tokens[0].empty());
+  EXPECT_EQ(tokens[0], tokens[1]);
+}
+
+TEST(GraphEngine, SequencesHaveCachesOfTheirOwnAndForgetWhatTheyAreTold) {
+  const Ids ids = ToIds(*ReadGolden("bundles/tiny-llama-golden.json").Find("prompt_ids"));
+  auto engine =
+      Engine::Open(kGolden + "bundles/tiny-llama-fp32/model.litertlm", {.run = RunChoice::kGraph});
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  const Ids other(ids.rbegin(), ids.rend());
+  const std::vector<float> want = AllLogits(**engine, ids);
+  auto a = (*engine)->NewSequence();
+  auto b = (*engine)->NewSequence();
+  ASSERT_TRUE(a.ok() && b.ok());
+  std::vector<float> got, ignored;
+  const auto front = std::span(ids).first(4), back = std::span(ids).subspan(4);
+  ASSERT_TRUE((*engine)->Run(Step{{{a->get(), ids, false}}}, nullptr).ok());
+  ASSERT_TRUE((*engine)->Run(Step{{{b->get(), other, false}}}, &ignored).ok());
+  (*a)->Truncate(0);
+  ASSERT_TRUE((*engine)->Run(Step{{{a->get(), front, true}}}, &got).ok());
+  const std::atomic<bool> cancel{true};
+  EXPECT_EQ((*engine)->Run(Step{{{a->get(), back, true}}}, &ignored, &cancel).code(),
+            Code::kCancelled);
+  EXPECT_EQ((*a)->size(), 4);
+  std::vector<float> rest;
+  ASSERT_TRUE((*engine)->Run(Step{{{a->get(), back, true}}}, &rest).ok());
+  got.insert(got.end(), rest.begin(), rest.end());
+  EXPECT_EQ(got, want);
+}
+
+TEST(GraphEngine, RefusesWhatHasNoGraph) {
+  auto engine = Engine::Open(kGolden + "families/qwen2/hf", {.run = RunChoice::kGraph});
+  EXPECT_EQ(engine.code(), Code::kInvalidArgument);
+  EXPECT_NE(engine.message().find(".litertlm"), std::string::npos) << engine.message();
+}
+
+// A golden bundle whose activation is tanh(x) x: a graph like any other, but no model that the
+// lifter knows.
+void WriteBundleThatCannotBeLifted(const std::string& path) {
+  namespace litertlm = formats::litertlm;
+  auto bundle = litertlm::Bundle::Open(kGolden + "bundles/tiny-llama-fp32/model.litertlm");
+  ASSERT_TRUE(bundle.ok()) << bundle.message();
+  const litertlm::Section* decoder =
+      (*bundle)->Find(litertlm::SectionType::kTfliteModel, "tf_lite_prefill_decode");
+  ASSERT_NE(decoder, nullptr);
+  auto model = formats::tflite::ReadModel((*bundle)->SectionBytes(*decoder));
+  ASSERT_TRUE(model.ok()) << model.message();
+  for (auto& subgraph : model->subgraphs) {
+    for (auto& op : subgraph.operators) {
+      if (op.op == formats::tflite::Op::kLogistic) op.op = formats::tflite::Op::kTanh;
+    }
+  }
+  auto plan = formats::tflite::PlanModel(*model);
+  ASSERT_TRUE(plan.ok()) << plan.message();
+  ASSERT_EQ(plan->total_bytes, plan->head.size());
+  litertlm::Header header = (*bundle)->header();
+  std::string file;
+  std::uint64_t at = litertlm::kSectionAlignment;
+  for (std::size_t i = 0; i < header.sections.size(); ++i) {
+    const litertlm::Section& old = (*bundle)->header().sections[i];
+    const ByteSpan bytes = &old == decoder ? ByteSpan(plan->head) : (*bundle)->SectionBytes(old);
+    header.sections[i].begin = at;
+    header.sections[i].end = at + bytes.size();
+    file.resize(at);
+    file += AsText(bytes);
+    at = (file.size() + litertlm::kSectionAlignment - 1) / litertlm::kSectionAlignment *
+         litertlm::kSectionAlignment;
+  }
+  auto head = litertlm::EncodeHeader(header);
+  ASSERT_TRUE(head.ok()) << head.message();
+  file.replace(0, head->size(), AsText(*head));
+  std::ofstream(path, std::ios::binary) << file;
+}
+
+TEST(GraphEngine, RunsABundleThatCannotBeLiftedAndSaysThatItIsSlow) {
+  const std::string path = testing::TempDir() + "/hone_not_lifted.litertlm";
+  WriteBundleThatCannotBeLifted(path);
+  if (HasFatalFailure()) return;
+  const Ids ids = ToIds(*ReadGolden("bundles/tiny-llama-golden.json").Find("prompt_ids"));
+  auto engine = Engine::Open(path, {});
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  EXPECT_TRUE((*engine)->runs_graph());
+  ASSERT_FALSE((*engine)->warnings().empty());
+  const std::string& warning = (*engine)->warnings().back();
+  EXPECT_NE(warning.find("slow"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("signature decode"), std::string::npos) << warning;
+  auto forced = Engine::Open(path, {.run = RunChoice::kGraph});
+  ASSERT_TRUE(forced.ok()) << forced.message();
+  EXPECT_EQ(AllLogits(**engine, ids), AllLogits(**forced, ids));
+  // Asked for kernels, or for the model as stored, it is refused.
+  EXPECT_EQ(Engine::Open(path, {.run = RunChoice::kKernels}).code(), Code::kUnsupported);
+  EXPECT_EQ(LoadModel(path, nullptr).code(), Code::kUnsupported);
+  std::filesystem::remove(path);
 }
 
 TEST(GoldenBundle, SaysWhatEndsAnAnswer) {

@@ -38,8 +38,13 @@ Result<LoadedSource> LoadBundle(const std::string& path, SourceParts parts) {
   }
   if (parts != SourceParts::kText) {
     auto model = model::LiftBundle(source.bundle);
-    if (!model.ok()) return std::move(model).status().Context(path);
-    source.model = *std::move(model);
+    if (model.ok()) {
+      source.model = *std::move(model);
+    } else if (model.code() == Code::kUnsupported && parts == SourceParts::kAllOrGraph) {
+      source.not_lifted = model.message();
+    } else {
+      return std::move(model).status().Context(path);
+    }
   }
   return source;
 }

@@ -15,11 +15,13 @@
 
 namespace hone::runtime {
 
-enum class SourceParts : std::uint8_t { kText, kModel, kAll };
+// kAllOrGraph: as kAll, but a bundle that cannot be lifted is no error.
+enum class SourceParts : std::uint8_t { kText, kModel, kAll, kAllOrGraph };
 
 struct LoadedSource {
   TextSetup text;                            // empty for kModel
-  std::optional<model::DecoderModel> model;  // absent for kText
+  std::optional<model::DecoderModel> model;  // absent for kText, and if not_lifted is not empty
+  std::string not_lifted;                    // why, for kAllOrGraph
   // The open bundle; null for checkpoints.
   std::shared_ptr<const formats::litertlm::Bundle> bundle;
   std::vector<std::string> warnings;

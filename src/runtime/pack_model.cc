@@ -21,6 +21,7 @@ class Packer {
   }
 
   Result<PackedLayer> Layer(const model::LayerWeights& layer) {
+    HONE_TRY(CheckNorms(layer));
     HONE_ASSIGN(PackedLinear q, Linear(layer.q, layer.q_bias));
     HONE_ASSIGN(PackedLinear k, Linear(layer.k, layer.k_bias));
     HONE_ASSIGN(PackedLinear v, Linear(layer.v, layer.v_bias));
@@ -28,18 +29,39 @@ class Packer {
     HONE_ASSIGN(PackedLinear gate, Linear(layer.gate, layer.gate_bias));
     HONE_ASSIGN(PackedLinear up, Linear(layer.up, layer.up_bias));
     HONE_ASSIGN(PackedLinear down, Linear(layer.down, layer.down_bias));
-    return PackedLayer{.input_norm = model::ReadAll(layer.input_norm),
+    return PackedLayer{.input_norm = Norm(layer.input_norm),
                        .q = std::move(q),
                        .k = std::move(k),
                        .v = std::move(v),
                        .o = std::move(o),
-                       .ffn_norm = model::ReadAll(layer.ffn_norm),
+                       .q_norm = Norm(layer.q_norm),
+                       .k_norm = Norm(layer.k_norm),
+                       .post_attention_norm = Norm(layer.post_attention_norm),
+                       .ffn_norm = Norm(layer.ffn_norm),
                        .gate = std::move(gate),
                        .up = std::move(up),
-                       .down = std::move(down)};
+                       .down = std::move(down),
+                       .post_ffn_norm = Norm(layer.post_ffn_norm)};
   }
 
  private:
+  // A norm that is forgotten, or there unasked, would change the numbers without a word.
+  Status CheckNorms(const model::LayerWeights& layer) const {
+    const model::DecoderSpec& spec = model_.spec;
+    const bool qk_norm = spec.qk_norm != model::QkNorm::kNone;
+    const bool right = layer.input_norm.present() == spec.pre_norm &&
+                       layer.ffn_norm.present() == spec.pre_norm &&
+                       layer.q_norm.present() == qk_norm && layer.k_norm.present() == qk_norm &&
+                       layer.post_attention_norm.present() == spec.post_norm &&
+                       layer.post_ffn_norm.present() == spec.post_norm;
+    if (right) return Status();
+    return Status(Code::kInternal, "the norms of a layer are not those that the model describes");
+  }
+
+  static std::vector<float> Norm(const model::Weight& weight) {
+    return weight.present() ? model::ReadAll(weight) : std::vector<float>();
+  }
+
   Result<kernels::Linear> Pack(const model::Weight& weight) {
     auto linear = weight.interleaved_head_dim > 0
                       ? PackReordered(weight)

@@ -25,10 +25,14 @@ struct PackedLinear {
 };
 
 struct PackedLayer {
+  // Norms that the model does not have are empty.
   std::vector<float> input_norm;  // [hidden]
   PackedLinear q, k, v, o;
-  std::vector<float> ffn_norm;  // [hidden]
+  std::vector<float> q_norm, k_norm;       // [head_dim], or [heads * head_dim]
+  std::vector<float> post_attention_norm;  // [hidden]
+  std::vector<float> ffn_norm;             // [hidden]
   PackedLinear gate, up, down;
+  std::vector<float> post_ffn_norm;  // [hidden]
 };
 
 struct PackedModel {

@@ -203,6 +203,18 @@ Result<TextSetup> MakeMetadataText(const litertlm::LlmMetadata& metadata,
   return text;
 }
 
+void SuppressUnusedIds(std::int64_t vocab, TextSetup& text) {
+  if (!text.tokenizer) return;
+  const std::int64_t size = text.tokenizer->size();
+  std::vector<std::int32_t>& ids = text.suppress_ids;
+  for (std::int64_t i = 0; i < vocab; ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    if (i >= size || !text.tokenizer->Piece(id).ok()) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
 Result<TextSetup> MakeBundleText(const litertlm::Bundle& bundle,
                                  std::vector<std::string>& warnings) {
   TextSetup text;

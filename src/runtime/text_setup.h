@@ -28,4 +28,8 @@ Result<TextSetup> MakeMetadataText(const formats::litertlm::LlmMetadata& metadat
                                    const std::string& tokenizer_json, TextSetup text,
                                    std::vector<std::string>& warnings);
 
+// Adds to suppress_ids every id below vocab that the tokenizer does not have: rows that only pad
+// the vocabulary. Does nothing without a tokenizer.
+void SuppressUnusedIds(std::int64_t vocab, TextSetup& text);
+
 }  // namespace hone::runtime

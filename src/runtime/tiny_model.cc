@@ -39,8 +39,9 @@ model::DecoderModel MakeTinyModel(const TinyModelOptions& options) {
   spec.max_positions = options.max_positions;
   spec.norm_epsilon = 1e-5F;
   spec.attention_scale = 0.25F;
+  spec.ropes.resize(1);
   for (int i = 0; i < 8; ++i) {
-    spec.rope.inv_freq.push_back(std::pow(10000.0F, -static_cast<float>(i) / 8.0F));
+    spec.ropes[0].inv_freq.push_back(std::pow(10000.0F, -static_cast<float>(i) / 8.0F));
   }
   m.layers.resize(3);
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -36,6 +37,17 @@ class Random {
   std::uint64_t state_;
 };
 
+// The norms of a layer.
+std::vector<Role> NormRoles(const model::DecoderSpec& spec) {
+  std::vector<Role> roles;
+  if (spec.pre_norm) roles.insert(roles.end(), {Role::kInputNorm, Role::kFfnNorm});
+  if (spec.qk_norm != model::QkNorm::kNone) {
+    roles.insert(roles.end(), {Role::kQNorm, Role::kKNorm});
+  }
+  if (spec.post_norm) roles.insert(roles.end(), {Role::kPostAttentionNorm, Role::kPostFfnNorm});
+  return roles;
+}
+
 std::vector<Role> BiasRoles(Biases biases) {
   if (biases == Biases::kNone) return {};
   if (biases == Biases::kQkv) return {Role::kQBias, Role::kKBias, Role::kVBias};
@@ -58,11 +70,31 @@ model::DecoderSpec MakeSpec(const ModelShape& shape) {
   spec.vocab = shape.vocab;
   spec.max_positions = shape.max_positions;
   spec.norm_epsilon = 1e-5F;
-  spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  spec.attention_scale =
+      shape.attention_scale > 0
+          ? shape.attention_scale
+          : static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   spec.tied_head = shape.tied;
-  auto rope = model::MakeRopeTable(shape.rope, shape.head_dim);
-  EXPECT_TRUE(rope.ok()) << rope.message();
-  if (rope.ok()) spec.rope = *std::move(rope);
+  std::vector<model::RopeFacts> ropes = {shape.rope};
+  ropes.insert(ropes.end(), shape.more_ropes.begin(), shape.more_ropes.end());
+  for (const model::RopeFacts& facts : ropes) {
+    auto rope = model::MakeRopeTable(facts, shape.head_dim);
+    EXPECT_TRUE(rope.ok()) << rope.message();
+    spec.ropes.push_back(rope.ok() ? *std::move(rope) : model::RopeTable());
+  }
+  for (std::int64_t i = 0; i < shape.layers && !shape.layer_specs.empty(); ++i) {
+    const auto count = static_cast<std::int64_t>(shape.layer_specs.size());
+    spec.layer_specs.push_back(shape.layer_specs[static_cast<std::size_t>(i % count)]);
+  }
+  spec.activation = shape.activation;
+  spec.qk_norm = shape.qk_norm;
+  spec.pre_norm = shape.pre_norm;
+  spec.post_norm = shape.post_norm;
+  spec.embedding_multiplier = shape.embedding_multiplier;
+  spec.residual_multiplier = shape.residual_multiplier;
+  spec.logits_multiplier = shape.logits_multiplier;
+  spec.attention_softcap = shape.attention_softcap;
+  spec.logits_softcap = shape.logits_softcap;
   return spec;
 }
 
@@ -171,6 +203,69 @@ const std::vector<ModelShape>& Shapes() {
   return kShapes;
 }
 
+const std::vector<ModelShape>& FeatureShapes() {
+  using model::Activation;
+  using model::kNoRope;
+  using model::QkNorm;
+  using model::RopeKind;
+  static const std::vector<ModelShape> kShapes = [] {
+    const auto shape = [](std::string name, std::int64_t layers, std::int64_t head_dim,
+                          Biases biases, bool tied) {
+      return Shape(std::move(name), layers, 64, 4, 2, head_dim, 96, 133, biases, tied,
+                   Rope(RopeKind::kDefault));
+    };
+    ModelShape windows = shape("windows", 3, 16, Biases::kNone, false);
+    windows.layer_specs = {{0, 5}, {0, 0}, {0, 70}};
+    ModelShape no_rope = shape("no_rope", 2, 16, Biases::kQkv, true);
+    no_rope.layer_specs = {{0, 0}, {kNoRope, 0}};
+    ModelShape head_norm = shape("head_norm", 2, 24, Biases::kNone, true);
+    head_norm.qk_norm = QkNorm::kPerHead;
+    ModelShape only_after = shape("only_after", 2, 16, Biases::kNone, false);
+    only_after.qk_norm = QkNorm::kWholeRow;
+    only_after.pre_norm = false;
+    only_after.post_norm = true;
+    ModelShape caps = shape("caps", 2, 24, Biases::kNone, true);
+    caps.layer_specs = {{0, 40}, {0, 0}};
+    caps.activation = Activation::kGeluTanh;
+    caps.post_norm = true;
+    caps.attention_scale = 0.3F;
+    caps.embedding_multiplier = 8;
+    caps.attention_softcap = 2;
+    caps.logits_softcap = 3;
+    ModelShape two_ropes = shape("two_ropes", 3, 16, Biases::kNone, true);
+    two_ropes.more_ropes = {Rope(RopeKind::kLinear)};
+    two_ropes.more_ropes[0].theta = 1e6;
+    two_ropes.layer_specs = {{0, 17}, {1, 0}, {0, 17}};
+    two_ropes.activation = Activation::kGeluTanh;
+    two_ropes.qk_norm = QkNorm::kPerHead;
+    two_ropes.post_norm = true;
+    two_ropes.embedding_multiplier = 8;
+    ModelShape multipliers = shape("multipliers", 2, 16, Biases::kNone, true);
+    multipliers.attention_scale = 0.11F;
+    multipliers.embedding_multiplier = 12;
+    multipliers.residual_multiplier = 0.22F;
+    multipliers.logits_multiplier = 0.125F;
+    ModelShape partial = shape("partial", 2, 32, Biases::kAll, false);
+    partial.rope.rotary_fraction = 0.75;
+    partial.activation = Activation::kGelu;
+    ModelShape all = shape("everything", 3, 20, Biases::kAll, false);
+    all.more_ropes = {Rope(RopeKind::kYarn)};
+    all.rope.rotary_fraction = 0.5;
+    all.layer_specs = {{0, 33}, {1, 0}, {kNoRope, 100}};
+    all.activation = Activation::kGelu;
+    all.qk_norm = QkNorm::kWholeRow;
+    all.post_norm = true;
+    all.embedding_multiplier = 3;
+    all.residual_multiplier = 0.7F;
+    all.logits_multiplier = 0.5F;
+    all.attention_softcap = 5;
+    all.logits_softcap = 4;
+    return std::vector<ModelShape>{windows,   no_rope,     head_norm, only_after, caps,
+                                   two_ropes, multipliers, partial,   all};
+  }();
+  return kShapes;
+}
+
 model::DecoderModel MakeModel(const ModelShape& shape, std::uint64_t seed) {
   model::DecoderModel m;
   m.spec = MakeSpec(shape);
@@ -200,12 +295,48 @@ model::DecoderModel MakeModel(const ModelShape& shape, std::uint64_t seed) {
     fill(Role::kHead, 0, 0, 2 * spread(shape.hidden));
   }
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    fill(Role::kInputNorm, layer, 1, 0.3F);
-    fill(Role::kFfnNorm, layer, 1, 0.3F);
+    for (const Role role : NormRoles(m.spec)) fill(role, layer, 1, 0.3F);
     for (const Role role : kLinears) {
       fill(role, layer, 0, spread(model::RoleShape(m.spec, role).cols));
     }
     for (const Role role : BiasRoles(shape.biases)) fill(role, layer, 0, 0.2F);
+  }
+  return m;
+}
+
+model::DecoderModel MakeInt8Model(const ModelShape& shape, std::uint64_t seed) {
+  model::DecoderModel m = MakeModel(shape, seed);
+  const auto quantize = [&](model::Weight& weight) {
+    const std::vector<float> values = model::ReadAll(weight);
+    auto buffer = std::make_shared<codec::WeightBuffer>();
+    buffer->type = {codec::Coding::kInt8, 0};
+    buffer->rows = weight.view.rows;
+    buffer->cols = weight.view.cols;
+    buffer->codes.resize(values.size());
+    std::vector<float> scales;
+    const auto cols = static_cast<std::size_t>(buffer->cols);
+    for (std::size_t at = 0; at < values.size(); at += cols) {
+      const auto row = std::span(values).subspan(at, cols);
+      float largest = 0;
+      for (const float v : row) largest = std::max(largest, std::abs(v));
+      scales.push_back(largest / 127.0F);
+      codec::EncodeRowInt(buffer->type, row, std::span(scales).last(1), buffer->codes.data() + at);
+    }
+    const auto bytes = std::as_bytes(std::span(scales));
+    buffer->scales.assign(bytes.begin(), bytes.end());
+    weight.view = buffer->view();
+    m.keep_alive.push_back(std::move(buffer));
+  };
+  // An embedding on a grid of codes would lie on the borders of the codes of a first linear that
+  // reads it without a norm.
+  if (shape.tied) {
+    quantize(m.embedding);
+    m.head = m.embedding;
+  } else {
+    quantize(m.head);
+  }
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    for (const Role role : kLinears) quantize(model::GetWeight(m, role, layer));
   }
   return m;
 }

@@ -23,6 +23,16 @@ struct ModelShape {
   Biases biases = Biases::kNone;
   bool tied = false;
   model::RopeFacts rope;
+
+  // What not every family has; the words are those of model::DecoderSpec.
+  std::vector<model::RopeFacts> more_ropes;     // ropes 1 and up of layer_specs
+  std::vector<model::LayerSpec> layer_specs{};  // repeated until every layer has one
+  model::Activation activation = model::Activation::kSilu;
+  model::QkNorm qk_norm = model::QkNorm::kNone;
+  bool pre_norm = true, post_norm = false;
+  float attention_scale = 0;  // 0: head_dim^-0.5
+  float embedding_multiplier = 1, residual_multiplier = 1, logits_multiplier = 1;
+  float attention_softcap = 0, logits_softcap = 0;
 };
 
 // What GoogleTest shows of a shape.
@@ -32,8 +42,16 @@ inline void PrintTo(const ModelShape& shape, std::ostream* out) { *out << shape.
 // multiple of 8, one to eight query heads a key head, odd vocabularies, all ropes.
 const std::vector<ModelShape>& Shapes();
 
+// Models with what families add to Llama, in the combinations that families have and in some that
+// none has: windows, layers without rope, two ropes, partial rope, norms of queries and keys, norms
+// after, no norms before, multipliers, soft caps, gelu.
+const std::vector<ModelShape>& FeatureShapes();
+
 // Float32 weights. The same shape and seed give the same model on every machine.
 model::DecoderModel MakeModel(const ModelShape& shape, std::uint64_t seed);
+
+// The same model with its linears and head (and so a tied embedding) as int8 rows.
+model::DecoderModel MakeInt8Model(const ModelShape& shape, std::uint64_t seed);
 
 // The model with a small tokenizer, as a source opens it.
 model::Checkpoint MakeCheckpoint(const ModelShape& shape, std::uint64_t seed);

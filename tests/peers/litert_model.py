@@ -60,13 +60,12 @@ class LitertModel:
                               reverse=True)
         details = self.runners["decode"].get_input_details()
         self.context = int(details["mask"]["shape"][3])
-        self.cache_shapes = {name: tuple(d["shape"]) for name, d in details.items()
-                             if name.startswith("kv_cache_")}
+        self.caches = {name: (tuple(d["shape"]), d["dtype"]) for name, d in details.items()
+                       if name.startswith("kv_cache_")}
         self.reset()
 
     def reset(self):
-        self.cache = {name: np.zeros(shape, np.float32)
-                      for name, shape in self.cache_shapes.items()}
+        self.cache = {name: np.zeros(shape, dtype) for name, (shape, dtype) in self.caches.items()}
         self.position = 0
 
     def embeddings(self, ids):

@@ -49,6 +49,7 @@ typedef struct hb_tokenizer hb_tokenizer;
 typedef struct hb_stream hb_stream;
 typedef struct hb_template hb_template;
 typedef struct hb_sha256 hb_sha256;
+typedef struct hb_regex hb_regex;
 
 uint32_t hb_abi_version(void);
 void hb_buf_free(hb_buf* buf);
@@ -85,6 +86,12 @@ void hb_template_free(hb_template* tmpl);
 /* json: an object of variables. local_now: seconds since 1970 of the local wall clock. */
 int hb_template_render(const hb_template* tmpl, const char* json, size_t size, int64_t local_now,
                        hb_buf* text, hb_buf* err);
+
+/* A regular expression without look-around and back references, so that a search takes time in
+ * proportion to the text. Read-only: any thread may search. The pattern has at most 4096 bytes. */
+int hb_regex_new(const char* pattern, size_t size, hb_regex** out, hb_buf* err);
+int hb_regex_search(const hb_regex* regex, const char* text, size_t size); /* 1, 0; -1: not UTF-8 */
+void hb_regex_free(hb_regex* regex);
 
 hb_sha256* hb_sha256_new(void);
 void hb_sha256_update(hb_sha256* state, const void* data, size_t size);

@@ -17,6 +17,7 @@ mod objects;
 mod order;
 mod printf;
 mod pyrepr;
+mod regex;
 mod rewrite;
 mod strftime;
 mod strmethods;

@@ -401,6 +401,7 @@ Result<TextFacts> ReadText(const GgufFile& file) {
   // Merges and ids that contradict the vocabulary show here, with their rank.
   auto size = CheckTokenizerJson(tokenizer);
   if (!size.ok()) return std::move(size).status().Context("tokenizer");
+  text.num_ids = *size;
   text.tokenizer_json = tokenizer.Dump();
   HONE_TRY(ReadTemplates(file, text));
   HONE_TRY(ReadSampling(file, text.sampling));

@@ -284,9 +284,9 @@ Result<HfFolder> ReadHfFolder(const std::string& folder) {
   if (!FileExists(tokenizer_path)) return NoTokenizer(folder);
   HONE_ASSIGN(out.text.tokenizer_json, ReadText(tokenizer_path));
   HONE_ASSIGN(const Json tokenizer, ParseObject(tokenizer_path, out.text.tokenizer_json));
-  if (auto size = CheckTokenizerJson(tokenizer); !size.ok()) {
-    return std::move(size).status().Context(tokenizer_path);
-  }
+  auto num_ids = CheckTokenizerJson(tokenizer);
+  if (!num_ids.ok()) return std::move(num_ids).status().Context(tokenizer_path);
+  out.text.num_ids = *num_ids;
 
   const std::string tokenizer_config_path = JoinPath(folder, "tokenizer_config.json");
   HONE_ASSIGN(const Json tokenizer_config, ReadObjectOr(tokenizer_config_path));

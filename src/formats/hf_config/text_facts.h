@@ -23,6 +23,7 @@ struct SamplingFacts {
 
 struct TextFacts {
   std::string tokenizer_json;  // a complete tokenizer.json; from GGUF it is generated
+  std::int64_t num_ids = 0;    // of the tokenizer: its largest id and 1
   // The template of the source, byte for byte; empty if there is none. chat_template.jinja wins
   // over tokenizer_config.json; of a list, the one named "default".
   std::string chat_template;

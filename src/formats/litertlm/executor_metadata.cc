@@ -78,6 +78,24 @@ Result<ExecutorMetadata> ParseExecutorMetadata(ByteSpan bytes) {
   return metadata;
 }
 
+Result<std::vector<AttentionMaskSettings>> ReadAttentionMasks(const ExecutorMetadata& metadata) {
+  std::vector<AttentionMaskSettings> masks;
+  std::string rest;
+  const auto read_mask = [&](const Field& field, bool*) -> Status {
+    AttentionMaskSettings& mask = masks.back();
+    if (field.IsVarint(1)) mask.type = field.Int32();
+    if (field.IsVarint(2)) mask.local = field.varint != 0;
+    if (field.IsVarint(3)) mask.sliding_window = field.Int32();
+    return {};
+  };
+  HONE_TRY(ReadFields(metadata.unknown_llm, rest, [&](const Field& field, bool*) -> Status {
+             if (!field.IsBytes(3)) return {};
+             masks.emplace_back();
+             return ReadFields(field.bytes, rest, read_mask);
+           }).Context("ExecutorMetadata"));
+  return masks;
+}
+
 std::string EncodeExecutorMetadata(const ExecutorMetadata& metadata) {
   FieldList llm;
   if (metadata.max_history_size != 0) llm.AddInt32(1, metadata.max_history_size);

@@ -13,6 +13,7 @@
 
 #include "formats/foreign_file.h"
 #include "formats/litertlm/header_value.h"
+#include "formats/litertlm/read_header.h"
 #include "litertlm_header_generated.h"
 
 namespace hone::formats::litertlm {
@@ -236,18 +237,21 @@ std::string_view Section::Item(std::string_view key) const {
   return "";
 }
 
-Result<Header> ParseHeader(ByteSpan file_bytes, std::vector<std::string>* warnings) {
+namespace {
+
+// What the header says, with the sections wherever they are.
+Result<Header> ReadContents(ByteSpan file_bytes, std::uint64_t* header_end,
+                            std::vector<std::string>* warnings) {
   Header header;
-  std::uint64_t header_end = 0;
   HONE_ASSIGN(const std::vector<std::uint64_t> words,
-              ReadTables(file_bytes, header, &header_end, warnings));
-  const std::size_t size = header_end - kHeaderBegin;
+              ReadTables(file_bytes, header, header_end, warnings));
+  const std::size_t size = *header_end - kHeaderBegin;
   const ByteSpan tables = std::as_bytes(std::span(words)).first(size);
   flatbuffers::Verifier verifier(reinterpret_cast<const std::uint8_t*>(tables.data()), size,
                                  kMaxDepth, kMaxTables);
   if (!fb::VerifyLiteRTLMMetaDataBuffer(verifier)) {
     return Damaged(
-        StrCat("the header's tables (bytes ", kHeaderBegin, " to ", header_end, ") are damaged"));
+        StrCat("the header's tables (bytes ", kHeaderBegin, " to ", *header_end, ") are damaged"));
   }
   const fb::LiteRTLMMetaData& root = *fb::GetLiteRTLMMetaData(tables.data());
   HONE_TRY(CheckUnfolded(root, (1ULL << 20) + 16 * size));
@@ -262,6 +266,18 @@ Result<Header> ParseHeader(ByteSpan file_bytes, std::vector<std::string>* warnin
       header.sections.push_back(std::move(section));
     }
   }
+  return header;
+}
+
+}  // namespace
+
+Result<Header> ReadHeader(ByteSpan file_bytes, std::uint64_t* header_end) {
+  return ReadContents(file_bytes, header_end, nullptr);
+}
+
+Result<Header> ParseHeader(ByteSpan file_bytes, std::vector<std::string>* warnings) {
+  std::uint64_t header_end = 0;
+  HONE_ASSIGN(Header header, ReadContents(file_bytes, &header_end, warnings));
   HONE_TRY(CheckSections(header, header_end, file_bytes.size(), warnings));
   return header;
 }

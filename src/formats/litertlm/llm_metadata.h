@@ -82,6 +82,13 @@ struct ExecutorMetadata {
   std::string unknown;
 };
 Result<ExecutorMetadata> ParseExecutorMetadata(ByteSpan bytes);
+// How the runtime fills a mask input: AttentionMaskSettings, which stay in unknown_llm.
+struct AttentionMaskSettings {
+  std::int32_t type = 0;  // 1: causal, others see forward too
+  bool local = false;     // of the local mask
+  std::int32_t sliding_window = 0;
+};
+Result<std::vector<AttentionMaskSettings>> ReadAttentionMasks(const ExecutorMetadata& metadata);
 std::string EncodeExecutorMetadata(const ExecutorMetadata& metadata);
 
 }  // namespace hone::formats::litertlm

@@ -136,6 +136,20 @@ TEST(ExecutorMetadata, GoldenFilesEncodeToTheSameBytes) {
   }
 }
 
+TEST(ExecutorMetadata, MaskSettingsAreReadAndKept) {
+  // attention_mask_settings { attention_mask_type: CAUSAL local: true sliding_window_size: 512 }
+  const auto bytes = Bytes({0x0a, 0x09, 0x1a, 0x07, 0x08, 0x01, 0x10, 0x01, 0x18, 0x80, 0x04});
+  const auto metadata = ParseExecutorMetadata(AsBytes(bytes));
+  ASSERT_TRUE(metadata.ok()) << metadata.message();
+  const auto masks = ReadAttentionMasks(*metadata);
+  ASSERT_TRUE(masks.ok()) << masks.message();
+  ASSERT_EQ(masks->size(), 1u);
+  EXPECT_EQ((*masks)[0].type, 1);
+  EXPECT_TRUE((*masks)[0].local);
+  EXPECT_EQ((*masks)[0].sliding_window, 512);
+  EXPECT_EQ(EncodeExecutorMetadata(*metadata), bytes);
+}
+
 TEST(ExecutorMetadata, RefusesACutMessage) {
   EXPECT_FALSE(ParseExecutorMetadata(AsBytes(Bytes({0x0a, 0x05, 0x12}))).ok());
 }

@@ -19,6 +19,91 @@ constexpr std::array<TypeFacts, 21> kTypes = {{
     {"uint4", 4},
 }};
 
+constexpr std::pair<Op, const char*> kOps[] = {
+    {Op::kAdd, "ADD"},
+    {Op::kConcatenation, "CONCATENATION"},
+    {Op::kDequantize, "DEQUANTIZE"},
+    {Op::kEmbeddingLookup, "EMBEDDING_LOOKUP"},
+    {Op::kFloor, "FLOOR"},
+    {Op::kFullyConnected, "FULLY_CONNECTED"},
+    {Op::kLogistic, "LOGISTIC"},
+    {Op::kMul, "MUL"},
+    {Op::kRelu, "RELU"},
+    {Op::kRelu6, "RELU6"},
+    {Op::kReshape, "RESHAPE"},
+    {Op::kSoftmax, "SOFTMAX"},
+    {Op::kTanh, "TANH"},
+    {Op::kCustom, "CUSTOM"},
+    {Op::kPad, "PAD"},
+    {Op::kGather, "GATHER"},
+    {Op::kTranspose, "TRANSPOSE"},
+    {Op::kMean, "MEAN"},
+    {Op::kSub, "SUB"},
+    {Op::kDiv, "DIV"},
+    {Op::kSqueeze, "SQUEEZE"},
+    {Op::kStridedSlice, "STRIDED_SLICE"},
+    {Op::kExp, "EXP"},
+    {Op::kSplit, "SPLIT"},
+    {Op::kCast, "CAST"},
+    {Op::kMaximum, "MAXIMUM"},
+    {Op::kArgMax, "ARG_MAX"},
+    {Op::kMinimum, "MINIMUM"},
+    {Op::kLess, "LESS"},
+    {Op::kNeg, "NEG"},
+    {Op::kPadV2, "PADV2"},
+    {Op::kGreater, "GREATER"},
+    {Op::kGreaterEqual, "GREATER_EQUAL"},
+    {Op::kLessEqual, "LESS_EQUAL"},
+    {Op::kSelect, "SELECT"},
+    {Op::kSlice, "SLICE"},
+    {Op::kSin, "SIN"},
+    {Op::kTile, "TILE"},
+    {Op::kExpandDims, "EXPAND_DIMS"},
+    {Op::kEqual, "EQUAL"},
+    {Op::kNotEqual, "NOT_EQUAL"},
+    {Op::kLog, "LOG"},
+    {Op::kSum, "SUM"},
+    {Op::kSqrt, "SQRT"},
+    {Op::kRsqrt, "RSQRT"},
+    {Op::kShape, "SHAPE"},
+    {Op::kPow, "POW"},
+    {Op::kArgMin, "ARG_MIN"},
+    {Op::kReduceProd, "REDUCE_PROD"},
+    {Op::kReduceMax, "REDUCE_MAX"},
+    {Op::kPack, "PACK"},
+    {Op::kLogicalOr, "LOGICAL_OR"},
+    {Op::kOneHot, "ONE_HOT"},
+    {Op::kLogicalAnd, "LOGICAL_AND"},
+    {Op::kLogicalNot, "LOGICAL_NOT"},
+    {Op::kUnpack, "UNPACK"},
+    {Op::kReduceMin, "REDUCE_MIN"},
+    {Op::kFloorDiv, "FLOOR_DIV"},
+    {Op::kReduceAny, "REDUCE_ANY"},
+    {Op::kSquare, "SQUARE"},
+    {Op::kZerosLike, "ZEROS_LIKE"},
+    {Op::kFill, "FILL"},
+    {Op::kFloorMod, "FLOOR_MOD"},
+    {Op::kRange, "RANGE"},
+    {Op::kSquaredDifference, "SQUARED_DIFFERENCE"},
+    {Op::kAbs, "ABS"},
+    {Op::kSplitV, "SPLIT_V"},
+    {Op::kCeil, "CEIL"},
+    {Op::kGatherNd, "GATHER_ND"},
+    {Op::kCos, "COS"},
+    {Op::kRound, "ROUND"},
+    {Op::kIf, "IF"},
+    {Op::kWhile, "WHILE"},
+    {Op::kSelectV2, "SELECT_V2"},
+    {Op::kBatchMatMul, "BATCH_MATMUL"},
+    {Op::kCumsum, "CUMSUM"},
+    {Op::kCallOnce, "CALL_ONCE"},
+    {Op::kBroadcastTo, "BROADCAST_TO"},
+    {Op::kReduceAll, "REDUCE_ALL"},
+    {Op::kGelu, "GELU"},
+    {Op::kDynamicUpdateSlice, "DYNAMIC_UPDATE_SLICE"},
+    {Op::kStablehloComposite, "STABLEHLO_COMPOSITE"},
+};
+
 const TypeFacts* FindType(TensorType type) {
   const auto i = static_cast<std::int8_t>(type);
   if (i < 0 || static_cast<std::size_t>(i) >= kTypes.size()) return nullptr;
@@ -41,53 +126,8 @@ std::optional<std::uint64_t> DataBytes(TensorType type, std::uint64_t num_elemen
 }
 
 std::string OpName(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return "ADD";
-    case Op::kConcatenation:
-      return "CONCATENATION";
-    case Op::kDequantize:
-      return "DEQUANTIZE";
-    case Op::kEmbeddingLookup:
-      return "EMBEDDING_LOOKUP";
-    case Op::kFullyConnected:
-      return "FULLY_CONNECTED";
-    case Op::kLogistic:
-      return "LOGISTIC";
-    case Op::kMul:
-      return "MUL";
-    case Op::kReshape:
-      return "RESHAPE";
-    case Op::kSoftmax:
-      return "SOFTMAX";
-    case Op::kTranspose:
-      return "TRANSPOSE";
-    case Op::kMean:
-      return "MEAN";
-    case Op::kSub:
-      return "SUB";
-    case Op::kCast:
-      return "CAST";
-    case Op::kMaximum:
-      return "MAXIMUM";
-    case Op::kSlice:
-      return "SLICE";
-    case Op::kSin:
-      return "SIN";
-    case Op::kSum:
-      return "SUM";
-    case Op::kRsqrt:
-      return "RSQRT";
-    case Op::kPack:
-      return "PACK";
-    case Op::kCos:
-      return "COS";
-    case Op::kBatchMatMul:
-      return "BATCH_MATMUL";
-    case Op::kDynamicUpdateSlice:
-      return "DYNAMIC_UPDATE_SLICE";
-    case Op::kStablehloComposite:
-      return "STABLEHLO_COMPOSITE";
+  for (const auto& [known, name] : kOps) {
+    if (known == op) return name;
   }
   return StrCat("op ", static_cast<std::int32_t>(op));
 }

@@ -222,6 +222,44 @@ class Builder {
         return fb::CreateReducerOptions(fbb_, o.keep_dims).Union();
       case fb::BuiltinOptions::PackOptions:
         return fb::CreatePackOptions(fbb_, o.values_count, o.axis.value_or(0)).Union();
+      case fb::BuiltinOptions::DivOptions:
+        return fb::CreateDivOptions(fbb_, activation).Union();
+      case fb::BuiltinOptions::GeluOptions:
+        return fb::CreateGeluOptions(fbb_, o.approximate).Union();
+      default:
+        return WriteShapeOptions(type, o);
+    }
+  }
+
+  // Of the operators that move data or make shapes.
+  Offset<void> WriteShapeOptions(fb::BuiltinOptions type, const OpOptions& o) {
+    const std::int32_t axis = o.axis.value_or(0);
+    const auto out_type = static_cast<std::int8_t>(o.out_type);
+    switch (type) {
+      case fb::BuiltinOptions::UnpackOptions:
+        return fb::CreateUnpackOptions(fbb_, o.values_count, axis).Union();
+      case fb::BuiltinOptions::SplitOptions:
+        return fb::CreateSplitOptions(fbb_, o.values_count).Union();
+      case fb::BuiltinOptions::SplitVOptions:
+        return fb::CreateSplitVOptions(fbb_, o.values_count).Union();
+      case fb::BuiltinOptions::GatherOptions:
+        return fb::CreateGatherOptions(fbb_, axis, o.batch_dims).Union();
+      case fb::BuiltinOptions::StridedSliceOptions:
+        return fb::CreateStridedSliceOptions(fbb_, o.begin_mask, o.end_mask, o.ellipsis_mask,
+                                             o.new_axis_mask, o.shrink_axis_mask, o.end_is_offset)
+            .Union();
+      case fb::BuiltinOptions::OneHotOptions:
+        return fb::CreateOneHotOptions(fbb_, axis).Union();
+      case fb::BuiltinOptions::CumsumOptions:
+        return fb::CreateCumsumOptions(fbb_, o.exclusive, o.reverse).Union();
+      case fb::BuiltinOptions::ShapeOptions:
+        return fb::CreateShapeOptions(fbb_, out_type).Union();
+      case fb::BuiltinOptions::ArgMaxOptions:
+        return fb::CreateArgMaxOptions(fbb_, out_type).Union();
+      case fb::BuiltinOptions::ArgMinOptions:
+        return fb::CreateArgMinOptions(fbb_, out_type).Union();
+      case fb::BuiltinOptions::SqueezeOptions:
+        return fb::CreateSqueezeOptions(fbb_, fbb_.CreateVector(o.squeeze_dims)).Union();
       default:
         return 0;
     }

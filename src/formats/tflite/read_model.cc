@@ -237,7 +237,11 @@ class Reader {
     }
     if (!facts || op.unknown_options) return {};
     if (composite) return ReadComposite(from, op.options);
-    if (facts->has_fields && from.builtin_options()) ReadFields(from, op.options);
+    if (!facts->has_fields || !from.builtin_options()) return {};
+    if (const auto* squeeze = from.builtin_options_as_SqueezeOptions()) {
+      return Copy(squeeze->squeeze_dims(), op.options.squeeze_dims);
+    }
+    ReadFields(from, op.options);
     return {};
   }
 
@@ -281,6 +285,45 @@ class Reader {
     } else if (const auto* pack = from.builtin_options_as_PackOptions()) {
       o.axis = pack->axis();
       o.values_count = pack->values_count();
+    } else if (const auto* div = from.builtin_options_as_DivOptions()) {
+      o.fused_activation = div->fused_activation_function();
+    } else if (const auto* gelu = from.builtin_options_as_GeluOptions()) {
+      o.approximate = gelu->approximate();
+    } else {
+      ReadShapeFields(from, o);
+    }
+  }
+
+  // Of the operators that move data or make shapes.
+  static void ReadShapeFields(const fb::Operator& from, OpOptions& o) {
+    if (const auto* unpack = from.builtin_options_as_UnpackOptions()) {
+      o.axis = unpack->axis();
+      o.values_count = unpack->num();
+    } else if (const auto* split = from.builtin_options_as_SplitOptions()) {
+      o.values_count = split->num_splits();
+    } else if (const auto* split_v = from.builtin_options_as_SplitVOptions()) {
+      o.values_count = split_v->num_splits();
+    } else if (const auto* gather = from.builtin_options_as_GatherOptions()) {
+      o.axis = gather->axis();
+      o.batch_dims = gather->batch_dims();
+    } else if (const auto* slice = from.builtin_options_as_StridedSliceOptions()) {
+      o.begin_mask = slice->begin_mask();
+      o.end_mask = slice->end_mask();
+      o.ellipsis_mask = slice->ellipsis_mask();
+      o.new_axis_mask = slice->new_axis_mask();
+      o.shrink_axis_mask = slice->shrink_axis_mask();
+      o.end_is_offset = slice->offset();
+    } else if (const auto* one_hot = from.builtin_options_as_OneHotOptions()) {
+      o.axis = one_hot->axis();
+    } else if (const auto* cumsum = from.builtin_options_as_CumsumOptions()) {
+      o.exclusive = cumsum->exclusive();
+      o.reverse = cumsum->reverse();
+    } else if (const auto* shape = from.builtin_options_as_ShapeOptions()) {
+      o.out_type = static_cast<TensorType>(shape->out_type());
+    } else if (const auto* arg_max = from.builtin_options_as_ArgMaxOptions()) {
+      o.out_type = static_cast<TensorType>(arg_max->output_type());
+    } else if (const auto* arg_min = from.builtin_options_as_ArgMinOptions()) {
+      o.out_type = static_cast<TensorType>(arg_min->output_type());
     }
   }
 

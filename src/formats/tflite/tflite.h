@@ -48,23 +48,82 @@ enum class Op : std::int32_t {
   kConcatenation = 2,
   kDequantize = 6,
   kEmbeddingLookup = 7,
+  kFloor = 8,
   kFullyConnected = 9,
   kLogistic = 14,
   kMul = 18,
+  kRelu = 19,
+  kRelu6 = 21,
   kReshape = 22,
   kSoftmax = 25,
+  kTanh = 28,
+  kCustom = 32,
+  kPad = 34,
+  kGather = 36,
   kTranspose = 39,
   kMean = 40,
   kSub = 41,
+  kDiv = 42,
+  kSqueeze = 43,
+  kStridedSlice = 45,
+  kExp = 47,
+  kSplit = 49,
   kCast = 53,
   kMaximum = 55,
+  kArgMax = 56,
+  kMinimum = 57,
+  kLess = 58,
+  kNeg = 59,
+  kPadV2 = 60,
+  kGreater = 61,
+  kGreaterEqual = 62,
+  kLessEqual = 63,
+  kSelect = 64,
   kSlice = 65,
   kSin = 66,
+  kTile = 69,
+  kExpandDims = 70,
+  kEqual = 71,
+  kNotEqual = 72,
+  kLog = 73,
   kSum = 74,
+  kSqrt = 75,
   kRsqrt = 76,
+  kShape = 77,
+  kPow = 78,
+  kArgMin = 79,
+  kReduceProd = 81,
+  kReduceMax = 82,
   kPack = 83,
+  kLogicalOr = 84,
+  kOneHot = 85,
+  kLogicalAnd = 86,
+  kLogicalNot = 87,
+  kUnpack = 88,
+  kReduceMin = 89,
+  kFloorDiv = 90,
+  kReduceAny = 91,
+  kSquare = 92,
+  kZerosLike = 93,
+  kFill = 94,
+  kFloorMod = 95,
+  kRange = 96,
+  kSquaredDifference = 99,
+  kAbs = 101,
+  kSplitV = 102,
+  kCeil = 104,
+  kGatherNd = 107,
   kCos = 108,
+  kRound = 116,
+  kIf = 118,
+  kWhile = 119,
+  kSelectV2 = 123,
   kBatchMatMul = 126,
+  kCumsum = 128,
+  kCallOnce = 129,
+  kBroadcastTo = 130,
+  kReduceAll = 140,
+  kGelu = 150,
   kDynamicUpdateSlice = 151,
   kStablehloComposite = 206,
 };
@@ -99,16 +158,25 @@ struct Tensor {
 // Options of the operators that Hone reads or writes, one field each; others are kept as "unknown".
 // The types of a CAST are those of its operands when it is read, and are not written.
 struct OpOptions {
-  std::optional<std::int32_t> axis;         // CONCATENATION, PACK
-  bool keep_dims = false;                   // MEAN, SUM
-  bool keep_num_dims = false;               // FULLY_CONNECTED
-  bool adj_x = false, adj_y = false;        // BATCH_MATMUL
-  float beta = 1.0f;                        // SOFTMAX
-  std::int32_t fused_activation = 0;        // ADD, MUL, SUB, FULLY_CONNECTED, CONCATENATION; 0 none
-  std::int32_t weights_format = 0;          // FULLY_CONNECTED
+  std::optional<std::int32_t> axis;   // CONCATENATION, PACK, UNPACK, GATHER, ONE_HOT
+  bool keep_dims = false;             // MEAN, SUM, REDUCE_...
+  bool keep_num_dims = false;         // FULLY_CONNECTED
+  bool adj_x = false, adj_y = false;  // BATCH_MATMUL
+  float beta = 1.0f;                  // SOFTMAX
+  std::int32_t fused_activation = 0;  // ADD, MUL, SUB, DIV, FULLY_CONNECTED, CONCATENATION; 0 none
+  std::int32_t weights_format = 0;    // FULLY_CONNECTED
   bool asymmetric_quantize_inputs = false;  // FULLY_CONNECTED, BATCH_MATMUL
-  std::int32_t values_count = 0;            // PACK
-  TensorType in_type = TensorType::kFloat32, out_type = TensorType::kFloat32;  // CAST
+  std::int32_t values_count = 0;            // PACK, UNPACK, SPLIT, SPLIT_V
+  std::int32_t batch_dims = 0;              // GATHER
+  bool exclusive = false, reverse = false;  // CUMSUM
+  bool approximate = false;                 // GELU: the formula with tanh
+  std::vector<std::int32_t> squeeze_dims;   // SQUEEZE; none: all dimensions of 1
+  // STRIDED_SLICE: bits by dimension.
+  std::int32_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0,
+               shrink_axis_mask = 0;
+  bool end_is_offset = false;  // STRIDED_SLICE: end counts from begin
+  // CAST; out_type also SHAPE, ARG_MAX, ARG_MIN
+  TensorType in_type = TensorType::kFloat32, out_type = TensorType::kFloat32;
   std::string composite_name;  // STABLEHLO_COMPOSITE
   std::int32_t decomposition_subgraph = -1;
   std::vector<std::byte> composite_attributes;  // a FlexBuffer

@@ -296,6 +296,69 @@ TEST(Tflite, WritingRefusesOptionsThatWouldBeLost) {
   EXPECT_EQ(plan.code(), Code::kUnsupported);
 }
 
+TEST(Tflite, OptionsOfEveryKindSurvive) {
+  const auto survives = [](Op op, const OpOptions& options) {
+    TestModel test;
+    test.op(0).op = op;
+    test.op(0).options = options;
+    const std::vector<std::byte> bytes = WriteToMemory(test.model, false, ~0ULL);
+    const auto read = ReadModel(bytes);
+    ASSERT_TRUE(read.ok()) << OpName(op) << ": " << read.message();
+    const Operator& back = read->subgraphs[0].operators[0];
+    EXPECT_EQ(back.op, op);
+    EXPECT_FALSE(back.unknown_options) << OpName(op);
+    EXPECT_EQ(back.options, options) << OpName(op);
+    EXPECT_NE(OpName(op).substr(0, 3), "op ");
+  };
+  OpOptions o;
+  o.axis = -1;
+  survives(Op::kOneHot, o);
+  o.batch_dims = 1;
+  survives(Op::kGather, o);
+  o = {};
+  o.axis = 2;
+  o.values_count = 3;
+  survives(Op::kUnpack, o);
+  o.axis.reset();
+  survives(Op::kSplit, o);
+  survives(Op::kSplitV, o);
+  o = {};
+  o.begin_mask = 1;
+  o.end_mask = 2;
+  o.ellipsis_mask = 4;
+  o.new_axis_mask = 8;
+  o.shrink_axis_mask = 16;
+  o.end_is_offset = true;
+  survives(Op::kStridedSlice, o);
+  o = {};
+  o.squeeze_dims = {0, -2};
+  survives(Op::kSqueeze, o);
+  o = {};
+  o.exclusive = o.reverse = true;
+  survives(Op::kCumsum, o);
+  o = {};
+  o.approximate = true;
+  survives(Op::kGelu, o);
+  o = {};
+  o.fused_activation = 3;
+  survives(Op::kDiv, o);
+  o = {};
+  o.out_type = TensorType::kInt64;
+  survives(Op::kShape, o);
+  survives(Op::kArgMax, o);
+  survives(Op::kArgMin, o);
+  o = {};
+  o.keep_dims = true;
+  for (const Op op :
+       {Op::kReduceMax, Op::kReduceMin, Op::kReduceProd, Op::kReduceAny, Op::kReduceAll}) {
+    survives(op, o);
+  }
+  for (const Op op : {Op::kTanh, Op::kExp, Op::kPad, Op::kTile, Op::kSelectV2, Op::kLess,
+                      Op::kBroadcastTo, Op::kGatherNd, Op::kFill, Op::kRange, Op::kPow}) {
+    survives(op, {});
+  }
+}
+
 TEST(Tflite, NewerOperatorsKeepTheirNumber) {
   TestModel test;
   test.op(0).op = static_cast<Op>(205);

@@ -13,7 +13,21 @@
 namespace hone::kernels::activation {
 
 void silu_mul_f32__portable(const float* gate, const float* up, std::int64_t n, float* y) noexcept {
-  SiluMulValues(gate, up, n, y);
+  MulValues<&SiluMul16>(gate, up, n, y);
+}
+void gelu_tanh_mul_f32__portable(const float* gate, const float* up, std::int64_t n,
+                                 float* y) noexcept {
+  MulValues<&GeluTanhMul16>(gate, up, n, y);
+}
+void gelu_erf_mul_f32__portable(const float* gate, const float* up, std::int64_t n,
+                                float* y) noexcept {
+  MulValues<&GeluErfMul16>(gate, up, n, y);
+}
+void softcap_f32__portable(float* x, float cap, std::int64_t n) noexcept {
+  SoftcapValues(x, cap, n);
+}
+void scale_f32__portable(float* x, float factor, std::int64_t n) noexcept {
+  ScaleValues(x, factor, n);
 }
 void add_f32__portable(float* x, const float* y, std::int64_t n) noexcept { AddValues(x, y, n); }
 void exp_f32__portable(const float* x, std::int64_t n, float* y) noexcept { ExpValues(x, n, y); }

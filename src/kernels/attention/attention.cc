@@ -34,11 +34,12 @@ constexpr std::int64_t kUnitQueries = 32;
 
 // How a call is cut into units.
 struct Plan {
-  std::int64_t rows = 0;      // of a unit
-  std::int64_t blocks = 0;    // of rows
-  std::int64_t units = 0;     // blocks * kv heads
-  std::int64_t segments = 0;  // of the last row
-  std::int64_t queries = 0;   // of a full unit
+  std::int64_t rows = 0;           // of a unit
+  std::int64_t blocks = 0;         // of rows
+  std::int64_t units = 0;          // blocks * kv heads
+  std::int64_t first_segment = 0;  // of the first row
+  std::int64_t segments = 0;       // from there to the end of the last row
+  std::int64_t queries = 0;        // of a full unit
   std::int64_t padded = 0;
 };
 
@@ -48,7 +49,12 @@ Plan MakePlan(const AttentionArgs& args) {
   plan.rows = std::max<std::int64_t>(1, std::min(args.m, kUnitQueries / group));
   plan.blocks = (args.m + plan.rows - 1) / plan.rows;
   plan.units = plan.blocks * args.kv_heads;
-  plan.segments = (args.first_position + args.m + kSegmentPositions - 1) / kSegmentPositions;
+  if (args.window > 0) {
+    plan.first_segment =
+        std::max<std::int64_t>(0, args.first_position + 1 - args.window) / kSegmentPositions;
+  }
+  plan.segments = (args.first_position + args.m + kSegmentPositions - 1) / kSegmentPositions -
+                  plan.first_segment;
   plan.queries = plan.rows * group;
   plan.padded = (args.head_dim + 15) / 16 * 16;
   return plan;
@@ -83,7 +89,8 @@ void RunUnits(const Kernel& kernel, const AttentionArgs& args, const Plan& plan,
     const Partial total = MakePartial(plan, mine + scratch + PartialFloats(plan));
     for (std::int64_t i = next.fetch_add(1); i < plan.units; i = next.fetch_add(1)) {
       const Unit unit = MakeUnit(args, plan, i);
-      for (std::int64_t s = 0; s * kSegmentPositions <= unit.last_position(); ++s) {
+      for (std::int64_t s = unit.first_segment(); s * kSegmentPositions <= unit.last_position();
+           ++s) {
         kernel.attend_segment(unit, s, mine, part);
         kernel.merge(unit, s, part, total);
       }
@@ -107,8 +114,8 @@ void RunSegments(const Kernel& kernel, const AttentionArgs& args, const Plan& pl
   pool.Run(workers, [&](int worker) {
     for (std::int64_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) {
       const Unit unit = MakeUnit(args, plan, i / plan.segments);
-      const std::int64_t s = i % plan.segments;
-      if (s * kSegmentPositions > unit.last_position()) continue;
+      const std::int64_t s = plan.first_segment + i % plan.segments;
+      if (s < unit.first_segment() || s * kSegmentPositions > unit.last_position()) continue;
       kernel.attend_segment(unit, s, memory.data() + worker * scratch,
                             MakePartial(plan, partials + i * partial));
     }
@@ -116,8 +123,10 @@ void RunSegments(const Kernel& kernel, const AttentionArgs& args, const Plan& pl
   for (std::int64_t u = 0; u < plan.units; ++u) {
     const Unit unit = MakeUnit(args, plan, u);
     const Partial total = MakePartial(plan, partials + (tasks + u) * partial);
-    for (std::int64_t s = 0; s * kSegmentPositions <= unit.last_position(); ++s) {
-      kernel.merge(unit, s, MakePartial(plan, partials + (u * plan.segments + s) * partial), total);
+    for (std::int64_t s = unit.first_segment(); s * kSegmentPositions <= unit.last_position();
+         ++s) {
+      const std::int64_t task = u * plan.segments + s - plan.first_segment;
+      kernel.merge(unit, s, MakePartial(plan, partials + task * partial), total);
     }
     kernel.finish(unit, total);
   }

@@ -11,6 +11,7 @@
 #include "base/float16.h"
 #include "kernels/attention/attention_kernels.h"
 #include "kernels/simd/exp.h"
+#include "kernels/simd/tanh.h"
 
 namespace hone::kernels {
 namespace {
@@ -100,12 +101,12 @@ HONE_INLINE void ScoreChunk(const float* q, const float* keys, std::int64_t dim,
   }
 }
 
-// The same for the first count positions of a turned page, and up to 15 more.
+// The same for positions [first, count) of a turned page, and up to 15 more on either side.
 template <int kQueries>
-void ScorePage(const float* q, const float* keys, std::int64_t count, std::int64_t dim,
-               std::int64_t padded, float* scores) {
+void ScorePage(const float* q, const float* keys, std::int64_t first, std::int64_t count,
+               std::int64_t dim, std::int64_t padded, float* scores) {
   constexpr int kChunks = Vec16::kGemmRows > 4 ? 4 : 1;
-  std::int64_t p = 0;
+  std::int64_t p = first / 16 * 16;
   for (; p + 16 * kChunks <= count; p += 16 * kChunks) {
     ScoreChunk<kQueries, kChunks>(q, keys + p, dim, padded, scores + p);
   }
@@ -114,26 +115,38 @@ void ScorePage(const float* q, const float* keys, std::int64_t count, std::int64
   }
 }
 
-// scores become exp(score - max) / sum. The padding to 16 becomes 0.
-void SoftmaxSegment(float* scores, std::int64_t count, float* max, float* sum) {
+// scores[first, count) become cap * tanh(score / cap), and up to 15 more on either side.
+void CapScores(float* scores, std::int64_t first, std::int64_t count, float cap) {
+  const Vec16 scale = Vec16::Set1(1.0f / cap), back = Vec16::Set1(cap);
+  for (std::int64_t p = first / 16 * 16; p < count; p += 16) {
+    Vec16::Mul(FastTanh(Vec16::Mul(Vec16::Load(scores + p), scale)), back).Store(scores + p);
+  }
+}
+
+// scores[first, count) become exp(score - max) / sum. The padding to 16 on either side becomes 0.
+void SoftmaxSegment(float* scores, std::int64_t first, std::int64_t count, float* max, float* sum) {
+  const std::int64_t begin = first / 16 * 16;
+  for (std::int64_t p = begin; p < first; ++p) {
+    scores[p] = -std::numeric_limits<float>::infinity();
+  }
   for (std::int64_t p = count; p % 16 != 0; ++p) {
     scores[p] = -std::numeric_limits<float>::infinity();
   }
-  Vec16 most = Vec16::Load(scores);
-  for (std::int64_t p = 16; p < count; p += 16) {
+  Vec16 most = Vec16::Load(scores + begin);
+  for (std::int64_t p = begin + 16; p < count; p += 16) {
     most = Vec16::Max(Vec16::Load(scores + p), most);
   }
   *max = most.ReduceMax();
   const Vec16 shift = Vec16::Set1(*max);
   Vec16 total[2] = {Vec16::Set1(0), Vec16::Set1(0)};
-  for (std::int64_t p = 0; p < count; p += 16) {
+  for (std::int64_t p = begin; p < count; p += 16) {
     const Vec16 e = FastExp(Vec16::Sub(Vec16::Load(scores + p), shift));
     e.Store(scores + p);
     total[p / 16 % 2] = Vec16::Add(total[p / 16 % 2], e);
   }
   *sum = Vec16::Add(total[0], total[1]).ReduceAdd();
   const Vec16 factor = Vec16::Set1(1.0f / *sum);
-  for (std::int64_t p = 0; p < count; p += 16) {
+  for (std::int64_t p = begin; p < count; p += 16) {
     Vec16::Mul(Vec16::Load(scores + p), factor).Store(scores + p);
   }
 }
@@ -172,15 +185,21 @@ void AddValues(const float* weights, const float* v, std::int64_t count, std::in
   }
 }
 
-// Positions of [begin, begin + limit) that a query sees; may be negative or zero.
-HONE_INLINE std::int64_t Seen(const Unit& unit, std::int64_t query, std::int64_t begin,
-                              std::int64_t limit) {
-  return std::min<std::int64_t>(limit, unit.position(query) + 1 - begin);
+// The part of [begin, begin + limit) that a query sees, counted from begin. Nothing if
+// last <= first.
+struct Range {
+  std::int64_t first, last;
+  bool operator==(const Range&) const = default;
+};
+HONE_INLINE Range Seen(const Unit& unit, std::int64_t query, std::int64_t begin,
+                       std::int64_t limit) {
+  return {std::clamp<std::int64_t>(unit.first_seen(query) - begin, 0, limit),
+          std::min<std::int64_t>(limit, unit.position(query) + 1 - begin)};
 }
 
 // How many queries from t on, at most four, see the same positions of the page at `at`.
 HONE_INLINE std::int64_t SharedQueries(const Unit& unit, std::int64_t t, std::int64_t at,
-                                       std::int64_t seen) {
+                                       const Range& seen) {
   std::int64_t count = 1;
   while (count < kSharedQueries && t + count < unit.queries() &&
          Seen(unit, t + count, at, kPagePositions) == seen) {
@@ -189,31 +208,36 @@ HONE_INLINE std::int64_t SharedQueries(const Unit& unit, std::int64_t t, std::in
   return count;
 }
 
+// The first page of the segment at begin that the unit sees.
+HONE_INLINE std::int64_t FirstPage(const Unit& unit, std::int64_t begin) {
+  return std::max(begin, unit.first_seen(0) / kPagePositions * kPagePositions);
+}
+
 void ScoreSegment(const Unit& unit, std::int64_t begin, const float* q, float* tile,
                   float* scores) {
   const std::int64_t padded = unit.padded_dim(), dim = unit.call->head_dim;
-  for (std::int64_t at = begin; at < begin + kSegmentPositions && at <= unit.last_position();
-       at += kPagePositions) {
+  for (std::int64_t at = FirstPage(unit, begin);
+       at < begin + kSegmentPositions && at <= unit.last_position(); at += kPagePositions) {
     const std::int64_t used = std::min(kPagePositions, unit.last_position() + 1 - at);
     TurnPage(unit, unit.call->k_pages[at / kPagePositions], used, tile);
     for (std::int64_t t = 0; t < unit.queries();) {
-      const std::int64_t seen = Seen(unit, t, at, kPagePositions);
+      const Range seen = Seen(unit, t, at, kPagePositions);
       float* out = scores + t * kSegmentPositions + (at - begin);
       switch (SharedQueries(unit, t, at, seen)) {
         case 4:
-          ScorePage<4>(q + t * padded, tile, seen, dim, padded, out);
+          ScorePage<4>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
           t += 4;
           break;
         case 3:
-          ScorePage<3>(q + t * padded, tile, seen, dim, padded, out);
+          ScorePage<3>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
           t += 3;
           break;
         case 2:
-          ScorePage<2>(q + t * padded, tile, seen, dim, padded, out);
+          ScorePage<2>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
           t += 2;
           break;
         default:
-          ScorePage<1>(q + t * padded, tile, seen, dim, padded, out);
+          ScorePage<1>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
           ++t;
       }
     }
@@ -222,29 +246,30 @@ void ScoreSegment(const Unit& unit, std::int64_t begin, const float* q, float* t
 
 void SumSegment(const Unit& unit, std::int64_t begin, float* tile, const float* scores, float* v) {
   const std::int64_t padded = unit.padded_dim();
-  for (std::int64_t at = begin; at < begin + kSegmentPositions && at <= unit.last_position();
-       at += kPagePositions) {
+  for (std::int64_t at = FirstPage(unit, begin);
+       at < begin + kSegmentPositions && at <= unit.last_position(); at += kPagePositions) {
     const std::int64_t used = std::min(kPagePositions, unit.last_position() + 1 - at);
     const float* values = LoadPage(unit, unit.call->v_pages[at / kPagePositions], used, tile);
     for (std::int64_t t = 0; t < unit.queries();) {
-      const std::int64_t seen = Seen(unit, t, at, kPagePositions);
-      const float* weights = scores + t * kSegmentPositions + (at - begin);
+      const Range seen = Seen(unit, t, at, kPagePositions);
+      const float* weights = scores + t * kSegmentPositions + (at - begin) + seen.first;
+      const float* rows = values + seen.first * padded;
       float* out = v + t * padded;
       switch (SharedQueries(unit, t, at, seen)) {
         case 4:
-          AddValues<4>(weights, values, seen, padded, out);
+          AddValues<4>(weights, rows, seen.last - seen.first, padded, out);
           t += 4;
           break;
         case 3:
-          AddValues<3>(weights, values, seen, padded, out);
+          AddValues<3>(weights, rows, seen.last - seen.first, padded, out);
           t += 3;
           break;
         case 2:
-          AddValues<2>(weights, values, seen, padded, out);
+          AddValues<2>(weights, rows, seen.last - seen.first, padded, out);
           t += 2;
           break;
         default:
-          AddValues<1>(weights, values, seen, padded, out);
+          AddValues<1>(weights, rows, seen.last - seen.first, padded, out);
           ++t;
       }
     }
@@ -268,9 +293,11 @@ void AttendOneSegment(const Unit& unit, std::int64_t segment, float* scratch, co
   }
   ScoreSegment(unit, begin, q, tile, scores);
   for (std::int64_t t = 0; t < queries; ++t) {
-    const std::int64_t seen = Seen(unit, t, begin, kSegmentPositions);
-    if (seen <= 0) continue;
-    SoftmaxSegment(scores + t * kSegmentPositions, seen, out.max + t, out.sum + t);
+    const Range seen = Seen(unit, t, begin, kSegmentPositions);
+    if (seen.last <= seen.first) continue;
+    float* mine = scores + t * kSegmentPositions;
+    if (call.softcap > 0) CapScores(mine, seen.first, seen.last, call.softcap);
+    SoftmaxSegment(mine, seen.first, seen.last, out.max + t, out.sum + t);
     std::memset(out.v + t * padded, 0, static_cast<std::size_t>(padded) * sizeof(float));
   }
   SumSegment(unit, begin, tile, scores, out.v);
@@ -282,7 +309,8 @@ void MergeSegment(const Unit& unit, std::int64_t segment, const Partial& part,
   for (std::int64_t t = 0; t < unit.queries(); ++t) {
     const float* from = part.v + t * padded;
     float* into = total.v + t * padded;
-    if (segment == 0) {
+    if (segment < unit.first_segment(t)) continue;
+    if (segment == unit.first_segment(t)) {
       total.max[t] = part.max[t];
       total.sum[t] = part.sum[t];
       std::memcpy(into, from, static_cast<std::size_t>(padded) * sizeof(float));

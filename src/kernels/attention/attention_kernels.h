@@ -7,9 +7,11 @@
 // difference, their sum in 32 lanes (position mod 32), p = exp / sum, and the sum of p v in rising
 // position. This is XNNPACK's order for a context of a multiple of 64 positions, so within the
 // first segment a result agrees with its (docs/perf/parity.md). Segments are merged in rising
-// order. Nothing depends on other queries, calls or threads.
+// order. Nothing depends on other queries, calls or threads. Positions before a query's window add
+// nothing, as if they were masked; segments and pages before it are not visited.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -39,6 +41,15 @@ struct Unit {
   std::int64_t position(std::int64_t query) const {
     return call->first_position + first_row + query / group();
   }
+  // The first position that the query sees.
+  std::int64_t first_seen(std::int64_t query) const {
+    return call->window > 0 ? std::max<std::int64_t>(0, position(query) + 1 - call->window) : 0;
+  }
+  // The segment that the query's total begins with, and that of the whole unit.
+  std::int64_t first_segment(std::int64_t query) const {
+    return first_seen(query) / kSegmentPositions;
+  }
+  std::int64_t first_segment() const { return first_segment(0); }
   std::int64_t last_position() const { return call->first_position + first_row + num_rows - 1; }
 };
 
@@ -53,7 +64,8 @@ struct Kernel {
   // Fills out for the queries that see the segment; leaves the others alone.
   void (*attend_segment)(const Unit& unit, std::int64_t segment, float* scratch,
                          const Partial& out) noexcept;
-  // Adds a segment's partial to the total of the segments before it. For segment 0 it copies.
+  // Adds a segment's partial to the total of the segments before it. For a query's first segment it
+  // copies.
   void (*merge)(const Unit& unit, std::int64_t segment, const Partial& part,
                 const Partial& total) noexcept;
   // call->out = total.v.

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -23,23 +24,29 @@ void AttentionReference(const AttentionArgs& args) {
   const std::int64_t dim = args.head_dim;
   for (std::int64_t i = 0; i < args.m; ++i) {
     const std::int64_t count = args.first_position + i + 1;
+    const std::int64_t first = args.window > 0 ? std::max<std::int64_t>(0, count - args.window) : 0;
     for (std::int64_t h = 0; h < args.heads; ++h) {
       const std::int64_t kv_head = h / (args.heads / args.kv_heads);
       const float* q = args.q + (i * args.heads + h) * dim;
       std::vector<double> weights(static_cast<std::size_t>(count));
       double max = -INFINITY, sum = 0;
-      for (std::int64_t p = 0; p < count; ++p) {
+      for (std::int64_t p = first; p < count; ++p) {
         double score = 0;
         for (std::int64_t j = 0; j < dim; ++j) {
           score += q[j] * CacheAt(args, args.k_pages, p, kv_head, j);
         }
-        weights[static_cast<std::size_t>(p)] = score * args.scale;
-        max = std::fmax(max, score * args.scale);
+        score *= args.scale;
+        if (args.softcap > 0) score = args.softcap * std::tanh(score / args.softcap);
+        weights[static_cast<std::size_t>(p)] = score;
+        max = std::fmax(max, score);
       }
-      for (double& w : weights) sum += (w = std::exp(w - max));
+      for (std::int64_t p = first; p < count; ++p) {
+        double& w = weights[static_cast<std::size_t>(p)];
+        sum += (w = std::exp(w - max));
+      }
       for (std::int64_t j = 0; j < dim; ++j) {
         double value = 0;
-        for (std::int64_t p = 0; p < count; ++p) {
+        for (std::int64_t p = first; p < count; ++p) {
           value +=
               weights[static_cast<std::size_t>(p)] * CacheAt(args, args.v_pages, p, kv_head, j);
         }

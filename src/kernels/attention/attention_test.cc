@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,6 +20,8 @@ namespace {
 struct Shape {
   std::int64_t heads, kv_heads, head_dim, positions;
   KvType type;
+  std::int64_t window = 0;
+  float softcap = 0;
 };
 
 // A filled cache and queries for its last rows. Unused memory of the pages is NaN.
@@ -53,6 +56,8 @@ class Cache {
     args.kv_heads = shape.kv_heads;
     args.head_dim = shape.head_dim;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    args.window = shape.window;
+    args.softcap = shape.softcap;
     args.kv_type = shape.type;
     args.k_pages = k_pages_.data();
     args.v_pages = v_pages_.data();
@@ -78,7 +83,7 @@ void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
     for (std::size_t i = 0; i < size; ++i) {
       ASSERT_NEAR(got[i], want[i], kernel.tolerance)
           << kernel.name << " heads " << s.heads << "/" << s.kv_heads << " dim " << s.head_dim
-          << " first " << first << " m " << m << " at " << i;
+          << " first " << first << " m " << m << " window " << s.window << " at " << i;
     }
   }
 }
@@ -101,9 +106,67 @@ TEST(Attention, EqualsTheTwinAtPageAndSegmentEnds) {
   }
 }
 
-TEST(Attention, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
+TEST(Attention, EqualsTheTwinForEveryWindow) {
   for (const KvType type : {KvType::kF32, KvType::kF16}) {
-    const Shape s = {6, 2, 32, 1100, type};
+    for (const std::int64_t window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 139, 140, 500}) {
+      CompareWithTwin({4, 2, 24, 140, type, window}, 0, 140);
+    }
+  }
+  for (const std::int64_t window : {1, 70, 511, 512, 513, 1030, 1040}) {
+    for (const std::int64_t first : {510, 1020, 1030}) {
+      CompareWithTwin({3, 1, 16, first + 6, KvType::kF32, window}, first, 6);
+    }
+  }
+}
+
+TEST(Attention, EqualsTheTwinWithSoftcap) {
+  for (const float cap : {0.5f, 2.0f, 50.0f}) {
+    CompareWithTwin({4, 2, 24, 140, KvType::kF32, 0, cap}, 0, 140);
+    CompareWithTwin({4, 2, 32, 540, KvType::kF16, 33, cap}, 500, 40);
+  }
+}
+
+TEST(Attention, AWindowThatReachesTheBeginningChangesNoBit) {
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    Shape s = {4, 2, 32, 600, KvType::kF32};
+    ThreadPool pool(1);
+    std::vector<float> want(20 * 128), got(20 * 128);
+    attention::AttentionWith(kernel, Cache(kernel, s).Rows(580, 20, want.data()), pool);
+    s.window = 600;
+    attention::AttentionWith(kernel, Cache(kernel, s).Rows(580, 20, got.data()), pool);
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << kernel.name;
+  }
+}
+
+TEST(Attention, ReadsNoPageBeforeTheWindow) {
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    const Cache cache(kernel, {4, 2, 32, 1200, KvType::kF32, 130});
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      std::vector<float> want(8 * 128), got(8 * 128);
+      AttentionArgs args = cache.Rows(1190, 8, want.data());
+      attention::AttentionWith(kernel, args, pool);
+      // The first row sees 1061 and later: pages 0 to 15 are not there.
+      std::vector<const void*> k(args.k_pages, args.k_pages + 19),
+          v(args.v_pages, args.v_pages + 19);
+      std::fill(k.begin(), k.begin() + 16, nullptr);
+      std::fill(v.begin(), v.begin() + 16, nullptr);
+      args.k_pages = k.data();
+      args.v_pages = v.data();
+      args.out = got.data();
+      attention::AttentionWith(kernel, args, pool);
+      EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << kernel.name;
+    }
+  }
+}
+
+class AttentionSplits : public testing::TestWithParam<std::int64_t> {};  // window
+
+TEST_P(AttentionSplits, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
+  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+    const Shape s = {6, 2, 32, 1100, type, GetParam(), GetParam() > 0 ? 3.0f : 0.0f};
     for (const attention::Kernel& kernel : attention::Kernels()) {
       if (!CpuSupports(kernel.needs)) continue;
       const Cache cache(kernel, s);
@@ -129,6 +192,8 @@ TEST(Attention, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionSplits, testing::Values(0, 90, 530));
 
 TEST(Attention, OnePositionReturnsItsValue) {
   ThreadPool pool(1);

@@ -18,8 +18,8 @@ HONE_TARGET_BEGIN(avx2)
 namespace hone::kernels::rope {
 
 void rope_f32__avx2(float* x, const float* cos, const float* sin, std::int64_t heads,
-                    std::int64_t half) noexcept {
-  RotateHeads(x, cos, sin, heads, half);
+                    std::int64_t head_dim, std::int64_t half) noexcept {
+  RotateHeads(x, cos, sin, heads, head_dim, half);
 }
 
 }  // namespace hone::kernels::rope

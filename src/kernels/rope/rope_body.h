@@ -9,9 +9,9 @@ namespace hone::kernels {
 namespace {
 
 void RotateHeads(float* x, const float* cos, const float* sin, std::int64_t heads,
-                 std::int64_t half) {
+                 std::int64_t head_dim, std::int64_t half) {
   const std::int64_t whole = half / 16 * 16;
-  for (std::int64_t h = 0; h < heads; ++h, x += 2 * half) {
+  for (std::int64_t h = 0; h < heads; ++h, x += head_dim) {
     for (std::int64_t j = 0; j < whole; j += 16) {
       const Vec16 a = Vec16::Load(x + j), b = Vec16::Load(x + half + j);
       const Vec16 c = Vec16::Load(cos + j), s = Vec16::Load(sin + j);

@@ -13,8 +13,8 @@
 namespace hone::kernels::rope {
 
 void rope_f32__portable(float* x, const float* cos, const float* sin, std::int64_t heads,
-                        std::int64_t half) noexcept {
-  RotateHeads(x, cos, sin, heads, half);
+                        std::int64_t head_dim, std::int64_t half) noexcept {
+  RotateHeads(x, cos, sin, heads, head_dim, half);
 }
 
 }  // namespace hone::kernels::rope

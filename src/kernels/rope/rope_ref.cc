@@ -5,8 +5,7 @@
 namespace hone::kernels {
 
 void ApplyRopeReference(float* x, const float* cos, const float* sin, std::int64_t m,
-                        std::int64_t heads, std::int64_t head_dim) {
-  const std::int64_t half = head_dim / 2;
+                        std::int64_t heads, std::int64_t head_dim, std::int64_t half) {
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t h = 0; h < heads; ++h) {
       float* head = x + (i * heads + h) * head_dim;

@@ -10,7 +10,8 @@
 namespace hone::model {
 namespace {
 
-constexpr std::int64_t kMaxDimension = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxLayers = 4096;
+constexpr const char* kFull = "full_attention";
 
 // Keys that say nothing about the forward pass: training, generation, bookkeeping.
 constexpr std::string_view kHarmless[] = {
@@ -93,6 +94,9 @@ constexpr std::string_view kHarmless[] = {
     "auto_map",
     "custom_pipelines",
     "base_model_tp_plan",
+    "base_model_pp_plan",
+    "cache_implementation",
+    "mup_denominator",
 };
 constexpr std::string_view kHarmlessPrefixes[] = {"_", "unsloth", "neuron", "quantization_annot"};
 
@@ -115,6 +119,9 @@ constexpr NeutralKey kNeutral[] = {
     {"num_experts", 0},
     {"num_local_experts", 0},
     {"num_nextn_predict_layers", 0},
+    {"full_attn_mod", 1},
+    {"interpolate_factor", 1},
+    {"mlp_multiplier", 1},
 };
 
 // Off: the feature that the key would turn on is not used.
@@ -132,7 +139,7 @@ bool IsOrdinaryLayers(std::string_view key, const Json& value) {
   const Json::Array& items = value.AsArray();
   if (key == "layer_types") {
     return std::all_of(items.begin(), items.end(), [](const Json& item) {
-      return item.IsString() && item.AsString() == "full_attention";
+      return item.IsString() && item.AsString() == kFull;
     });
   }
   if (key == "no_rope_layers") {
@@ -166,15 +173,31 @@ const Json* ConfigReader::Find(std::string_view key) {
   return config_.FindNonNull(key);
 }
 
-std::int64_t ConfigReader::Dimension(std::string_view key) {
+void ConfigReader::Default(std::string_view key, Json value) {
+  if (config_.FindNonNull(key) != nullptr) return;
+  defaults_.push_back(StrCat(key, " = ", value.Dump()));
+  config_.Set(key, std::move(value));
+}
+
+void ConfigReader::Common(DecoderSpec* spec) {
+  spec->num_layers = Dimension("num_hidden_layers", kMaxLayers);
+  spec->hidden = Dimension("hidden_size");
+  spec->ffn = Dimension("intermediate_size");
+  spec->vocab = Dimension("vocab_size");
+  spec->max_positions = Dimension("max_position_embeddings");
+  Heads(spec);
+  spec->norm_epsilon = Epsilon("rms_norm_eps");
+}
+
+std::int64_t ConfigReader::Dimension(std::string_view key, std::int64_t max) {
   const Json* json = Find(key);
   if (json == nullptr) {
     Fail(Code::kNotFound, StrCat("key ", key, " is missing; add it, Hone does not guess it"));
     return 1;
   }
-  if (!json->IsInt() || json->AsInt() < 1 || json->AsInt() > kMaxDimension) {
-    Fail(Code::kDataLoss, StrCat("key ", key, " is ", Show(*json),
-                                 ", expected an integer from 1 to ", kMaxDimension));
+  if (!json->IsInt() || json->AsInt() < 1 || json->AsInt() > max) {
+    Fail(Code::kDataLoss,
+         StrCat("key ", key, " is ", Show(*json), ", expected an integer from 1 to ", max));
     return 1;
   }
   return json->AsInt();
@@ -222,14 +245,57 @@ float ConfigReader::Epsilon(std::string_view key) {
 }
 
 Activation ConfigReader::HiddenActivation(std::string_view key) {
+  struct Name {
+    std::string_view name;
+    Activation activation;
+  };
+  constexpr Name kNames[] = {{"silu", Activation::kSilu},
+                             {"swish", Activation::kSilu},
+                             {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                             {"gelu_new", Activation::kGeluTanh},
+                             {"gelu", Activation::kGelu}};
   const Json* json = Find(key);
   if (json == nullptr) {
     Fail(Code::kNotFound, StrCat("key ", key, " is missing; add it, Hone does not guess it"));
-  } else if (!json->IsString() || (json->AsString() != "silu" && json->AsString() != "swish")) {
-    Fail(Code::kUnsupported,
-         StrCat("key ", key, " is ", Show(*json), ", but only \"silu\" is supported"));
+    return Activation::kSilu;
   }
+  if (json->IsString()) {
+    for (const Name& entry : kNames) {
+      if (json->AsString() == entry.name) return entry.activation;
+    }
+  }
+  Fail(Code::kUnsupported,
+       StrCat(
+           "key ", key, " is ", Show(*json),
+           ", but only \"silu\", \"gelu\", \"gelu_new\" and \"gelu_pytorch_tanh\" are supported"));
   return Activation::kSilu;
+}
+
+double ConfigReader::Positive(std::string_view key) {
+  if (Find(key) == nullptr) {
+    Fail(Code::kNotFound, StrCat("key ", key, " is missing; add it, Hone does not guess it"));
+    return 1;
+  }
+  return PositiveOrOff(key);
+}
+
+double ConfigReader::PositiveOrOff(std::string_view key) {
+  const Json* json = Find(key);
+  if (json == nullptr) return 0;
+  if (!json->IsNumber() || !(json->AsDouble() > 0) || !(json->AsDouble() < 1e30)) {
+    Fail(Code::kDataLoss, StrCat("key ", key, " is ", Show(*json), ", expected a number over 0"));
+    return 1;
+  }
+  return json->AsDouble();
+}
+
+std::vector<Role> ConfigReader::Biases() {
+  std::vector<Role> out;
+  if (Flag("attention_bias")) out = {Role::kQBias, Role::kKBias, Role::kVBias, Role::kOBias};
+  if (Flag("mlp_bias")) {
+    out.insert(out.end(), {Role::kGateBias, Role::kUpBias, Role::kDownBias});
+  }
+  return out;
 }
 
 bool ConfigReader::Flag(std::string_view key) { return OptionalFlag(key).value_or(false); }
@@ -244,29 +310,10 @@ std::optional<bool> ConfigReader::OptionalFlag(std::string_view key) {
   return json->AsBool();
 }
 
-void ConfigReader::Rope(DecoderSpec* spec) {
-  for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) MarkRead(key);
-  if (!error_.ok()) return;
-  auto facts = ReadRopeFacts(config_, spec->max_positions, &warnings_);
-  if (!facts.ok()) {
-    error_ = std::move(facts).status();
-    return;
-  }
-  auto table = MakeRopeTable(*facts, spec->head_dim);
-  if (!table.ok()) {
-    error_ = std::move(table).status().Context("config.json");
-    return;
-  }
-  spec->rope = *std::move(table);
-}
-
 void ConfigReader::RefuseOtherKeys() {
   if (const Json* json = Find("quantization_config"); json != nullptr && !IsOff(*json)) {
-    const Json* method = json->FindNonNull("quant_method");
     Fail(Code::kUnsupported,
-         StrCat("key quantization_config: the checkpoint is already quantized (",
-                method != nullptr && method->IsString() ? method->AsString() : "unknown method",
-                "); take the original float checkpoint"));
+         StrCat("key quantization_config: the checkpoint is ", DescribeQuantization(*json)));
   }
   const Json* old_dtype = config_.FindNonNull("torch_dtype");
   const Json* new_dtype = config_.FindNonNull("dtype");
@@ -294,8 +341,43 @@ void ConfigReader::RefuseOtherKeys() {
 }
 
 Status ConfigReader::Finish(std::vector<std::string>* warnings) {
+  if (!defaults_.empty() && error_.ok()) {
+    std::string list;
+    for (const std::string& entry : defaults_) list += StrCat(list.empty() ? "" : ", ", entry);
+    warnings->push_back(
+        StrCat("config.json leaves out keys; this architecture's own values are used: ", list));
+  }
   warnings->insert(warnings->end(), warnings_.begin(), warnings_.end());
   return std::move(error_);
+}
+
+std::string DescribeQuantization(const Json& quantization_config) {
+  struct Method {
+    std::string_view key;
+    const char* name;
+  };
+  constexpr Method kMethods[] = {{"gptq", "GPTQ"},
+                                 {"awq", "AWQ"},
+                                 {"bitsandbytes", "bitsandbytes"},
+                                 {"mxfp4", "MXFP4"},
+                                 {"compressed-tensors", "compressed-tensors (llm-compressor)"},
+                                 {"fp8", "FP8 (blocks with weight_scale_inv)"},
+                                 {"fbgemm_fp8", "FP8 (fbgemm)"},
+                                 {"modelopt", "NVIDIA ModelOpt"},
+                                 {"torchao", "torchao"},
+                                 {"exl2", "EXL2"},
+                                 {"exl3", "EXL3"}};
+  const Json* method = quantization_config.FindNonNull("quant_method");
+  std::string name = "an unknown method";
+  if (method != nullptr && method->IsString()) {
+    name = method->AsString();
+    for (const Method& entry : kMethods) {
+      if (entry.key == name) name = entry.name;
+    }
+  } else if (quantization_config.FindNonNull("load_in_4bit") != nullptr) {
+    name = "bitsandbytes";
+  }
+  return StrCat("already quantized with ", name, "; take the original float checkpoint");
 }
 
 }  // namespace hone::model

@@ -7,7 +7,9 @@
 namespace hone::model {
 
 std::span<const Family* const> Families() {
-  static constexpr std::array kFamilies = {&kLlama};
+  static constexpr std::array kFamilies = {&kGemma2,    &kGemma3Text, &kGranite, &kLlama, &kMiniCpm,
+                                           &kMinistral, &kMinistral3, &kMistral, &kOlmo2, &kPhi3,
+                                           &kQwen2,     &kQwen3,      &kSmolLm3};
   return kFamilies;
 }
 
