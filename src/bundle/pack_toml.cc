@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/pack_toml.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -18,6 +20,8 @@
 #define TOML_ASSERT(expr) static_assert(true)
 #undef NDEBUG  // with it the compiler would be told that they hold
 #include <toml++/toml.h>
+
+#include "formats/foreign_file.h"
 
 namespace hone::bundle {
 namespace {
@@ -319,6 +323,85 @@ class TomlReader {
   }
 };
 
+// toml++ 3.3 has undefined behaviour for some characters outside ASCII, so it gets none: in texts
+// in double quotes they become escapes, in comments they do not matter, and elsewhere they are
+// refused (also in single quotes, which have no escapes).
+class AsciiToml {
+ public:
+  explicit AsciiToml(std::string_view text) : text_(text) {}
+
+  Result<std::string> Run() {
+    while (at_ < text_.size()) {
+      if (static_cast<unsigned char>(text_[at_]) >= 0x80) {
+        HONE_TRY(Character());
+        continue;
+      }
+      Ascii();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  enum class State : std::uint8_t { kPlain, kComment, kText };
+
+  void Copy(std::size_t count) {
+    out_ += text_.substr(at_, count);
+    at_ += count;
+  }
+
+  void Ascii() {
+    const char c = text_[at_];
+    if (state_ == State::kComment) {
+      if (c == '\n') state_ = State::kPlain;
+      return Copy(1);
+    }
+    if (state_ == State::kPlain) {
+      if (c == '#') state_ = State::kComment;
+      if (c != '"' && c != '\'') return Copy(1);
+      const std::string three(3, c);
+      quote_ = text_.substr(at_, 3) == three ? three : std::string(1, c);
+      state_ = State::kText;
+      return Copy(quote_.size());
+    }
+    if (c == '\\' && quote_[0] == '"' && at_ + 1 < text_.size() &&
+        static_cast<unsigned char>(text_[at_ + 1]) < 0x80) {
+      return Copy(2);
+    }
+    const bool ends = text_.substr(at_, quote_.size()) == quote_;
+    if (ends || (c == '\n' && quote_.size() == 1)) state_ = State::kPlain;
+    Copy(ends ? quote_.size() : 1);
+  }
+
+  // One character outside ASCII; the text is UTF-8.
+  Status Character() {
+    const auto lead = static_cast<unsigned char>(text_[at_]);
+    const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    std::uint32_t code = lead & (0xffU >> (size + 1));
+    for (std::size_t i = 1; i < size && at_ + i < text_.size(); ++i) {
+      code = code << 6 | (static_cast<unsigned char>(text_[at_ + i]) & 0x3fU);
+    }
+    if (state_ == State::kText && quote_[0] == '"') {
+      std::array<char, 12> room{};
+      std::snprintf(room.data(), room.size(), "\\U%08X", code);
+      out_ += room.data();
+    } else if (state_ == State::kComment) {
+      out_ += '?';
+    } else {
+      const auto line =
+          1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+      return Bad(StrCat("line ", line, ": a character outside ASCII must stand in double quotes"));
+    }
+    at_ = std::min(at_ + size, text_.size());
+    return {};
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  State state_ = State::kPlain;
+  std::string quote_;
+  std::string out_;
+};
+
 }  // namespace
 
 std::string TomlSectionType(SectionType type) {
@@ -340,7 +423,9 @@ bool BuilderPacks(SectionType type) {
 }
 
 Result<ModelToml> ParseModelToml(std::string_view text) {
-  const toml::parse_result parsed = toml::parse(text);
+  if (!formats::IsUtf8(text)) return Bad("the text is not UTF-8");
+  HONE_ASSIGN(const std::string ascii, AsciiToml(text).Run());
+  const toml::parse_result parsed = toml::parse(ascii);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     const toml::source_position at = error.source().begin;

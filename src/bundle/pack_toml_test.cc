@@ -138,6 +138,24 @@ TEST(ModelToml, AKeyThatBeginsWrongIsAnError) {
   }
 }
 
+TEST(ModelToml, CharactersOutsideAsciiStandInDoubleQuotes) {
+  // U+FEF7 is one of those that the library cannot take anywhere else.
+  const std::string odd = "\xef\xbb\xb7 \xc3\xa9 \xf0\x9f\x98\x80";
+  const auto entry = [](std::string_view value) {
+    return StrCat("[system_metadata]\nentries=[{key=\"k\",value_type=\"String\",value=", value,
+                  "}]\n");
+  };
+  for (const std::string quote : {"\"", "\"\"\""}) {
+    const ModelToml toml = Parse(entry(quote + "a\\\\ \\\"" + odd + quote));
+    ASSERT_EQ(toml.system.size(), 1u);
+    EXPECT_EQ(toml.system[0].value, "a\\ \"" + odd);
+  }
+  EXPECT_EQ(Parse(StrCat("# ", odd, "'\"\n", entry("\"x\""))).system[0].value, "x");
+  EXPECT_NE(Error(StrCat("\n", odd, " = 1")).find("line 2"), std::string::npos);
+  EXPECT_NE(Error(entry("'" + odd + "'")).find("double quotes"), std::string::npos);
+  EXPECT_NE(Error("a = \"\xff\"").find("not UTF-8"), std::string::npos);
+}
+
 TEST(ModelToml, DeepNestingIsAnErrorAndNoCrash) {
   EXPECT_FALSE(ParseModelToml(StrCat("a = ", std::string(100'000, '['))).ok());
 }

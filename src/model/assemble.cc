@@ -195,23 +195,39 @@ class Assembler {
     }
     Weight& weight = GetWeight(model_, role, layer);
     weight.name = tensor.name;
-    weight.view = {*tensor.type, expected.rows, expected.cols, tensor.data, {}};
+    weight.view = {*tensor.type, expected.rows, expected.cols, tensor.data, tensor.scales};
     HONE_TRY(codec::CheckView(weight.view).Context(StrCat("tensor ", tensor.name)));
-    if (all_rows != own.rows) TakeRows(rows_before, own.rows, &weight);
+    if (all_rows != own.rows) HONE_TRY(TakeRows(rows_before, own.rows, &weight));
     if (IsNorm(role) && options_.style == NameStyle::kHf && options_.family->norms_less_one) {
       AddOne(&weight);
     }
     return Status();
   }
 
-  // A part of a tensor that several roles share. Rows lie one after the other in every coding here.
-  static void TakeRows(std::int64_t begin, std::int64_t count, Weight* weight) {
+  // A part of a tensor that several roles share. Rows lie one after the other in every coding here,
+  // and so do their scales, unless rows share them.
+  static Status TakeRows(std::int64_t begin, std::int64_t count, Weight* weight) {
+    codec::WeightView& view = weight->view;
+    const std::int64_t rows_of_scale = std::max(view.type.block, 1);
+    if (!view.scales.empty()) {
+      if (begin % rows_of_scale != 0 ||
+          (count % rows_of_scale != 0 && begin + count != view.rows)) {
+        return Status(Code::kUnsupported,
+                      StrCat("tensor ", weight->name, ": rows ", begin, " to ", begin + count,
+                             " share scales with other rows (squares of ", rows_of_scale, ")"));
+      }
+      const codec::WeightType type = view.type;
+      const auto before =
+          begin == 0 ? std::uint64_t{0} : codec::ScalesBytes(type, begin, view.cols);
+      view.scales = view.scales.subspan(before, codec::ScalesBytes(type, count, view.cols));
+    }
     const std::size_t row_bytes =
         weight->view.codes.size() / static_cast<std::size_t>(weight->view.rows);
     weight->view.codes = weight->view.codes.subspan(static_cast<std::size_t>(begin) * row_bytes,
                                                     static_cast<std::size_t>(count) * row_bytes);
     weight->view.rows = count;
     weight->name += StrCat("[", begin, ":", begin + count, "]");
+    return {};
   }
 
   void AddOne(Weight* weight) {

@@ -23,6 +23,7 @@ struct SourceTensor {
   std::optional<codec::WeightType> type;  // nothing: not a type that can be a weight
   std::string type_name;                  // as the file spells it
   ByteSpan data;
+  ByteSpan scales;  // as codec::WeightView has them; empty for most types
 };
 
 // Where the text model is in a folder that holds more than that, for example a vision tower.

@@ -40,8 +40,8 @@ constexpr std::array kRoles = {
     RoleFacts{Role::kDownBias, "down_bias", &LayerWeights::down_bias, nullptr, false},
     RoleFacts{Role::kQNorm, "q_norm", &LayerWeights::q_norm, nullptr, false},
     RoleFacts{Role::kKNorm, "k_norm", &LayerWeights::k_norm, nullptr, false},
-    RoleFacts{Role::kPostAttentionNorm, "post_attention_norm",
-              &LayerWeights::post_attention_norm, nullptr, false},
+    RoleFacts{Role::kPostAttentionNorm, "post_attention_norm", &LayerWeights::post_attention_norm,
+              nullptr, false},
     RoleFacts{Role::kPostFfnNorm, "post_ffn_norm", &LayerWeights::post_ffn_norm, nullptr, false},
 };
 

@@ -65,8 +65,8 @@ struct RopeByLength {
 
 // Rotary position embedding, already worked out from the configuration (theta, llama3, YaRN,
 // linear). The first 2 * inv_freq.size() dimensions of a head turn, the others stay. Rotate-half
-// convention: dimension i pairs with i + inv_freq.size(). angle = float(position) * inv_freq[i]; cos
-// and sin are both multiplied by magnitude.
+// convention: dimension i pairs with i + inv_freq.size(). angle = float(position) * inv_freq[i];
+// cos and sin are both multiplied by magnitude.
 struct RopeTable {
   std::vector<float> inv_freq;  // [rotary_dim / 2], rotary_dim <= head_dim
   float magnitude = 1.0f;

@@ -255,8 +255,8 @@ TEST_F(Families, NestedTextModelsNameWhatIsLeftOut) {
 
 TEST_F(Families, NestedConfigurationsAreChecked) {
   StartTiny("ministral3-nested");
-  config_.Set("quantization_config", Json::Object{{"quant_method", "fp8"}});
-  ExpectRefused("FP8");
+  config_.Set("quantization_config", Json::Object{{"quant_method", "modelopt"}});
+  ExpectRefused("ModelOpt");
   StartTiny("ministral3-nested");
   Json text = *config_.Find("text_config");
   text.Set("hidden_act", "swishy");
@@ -295,7 +295,6 @@ TEST_F(Families, QuantizedSourcesAreNamedByTheirConfiguration) {
       {"bitsandbytes", "bitsandbytes"},
       {"mxfp4", "MXFP4"},
       {"compressed-tensors", "compressed-tensors"},
-      {"fp8", "FP8"},
       {"something", "something"}};
   for (const auto& [method, words] : methods) {
     StartTiny("llama-linear");

@@ -254,7 +254,7 @@ Status Fill(const GgufFile& file, const Family& family, Checkpoint* out) {
   tensors.reserve(file.tensors().size());
   for (const formats::GgufTensor& tensor : file.tensors()) {
     tensors.push_back({tensor.name, tensor.shape, WeightTypeOf(tensor.type),
-                       formats::GgmlTypeName(tensor.type), tensor.data});
+                       formats::GgmlTypeName(tensor.type), tensor.data, {}});
   }
   std::sort(tensors.begin(), tensors.end(),
             [](const SourceTensor& a, const SourceTensor& b) { return a.name < b.name; });

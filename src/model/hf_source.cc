@@ -11,6 +11,7 @@
 #include "model/arch/config_reader.h"
 #include "model/arch/family.h"
 #include "model/assemble.h"
+#include "model/fp8_source.h"
 #include "model/source.h"
 
 namespace hone::model {
@@ -212,6 +213,10 @@ Status RefuseOtherFolders(const std::string& folder) {
 Result<Checkpoint> OpenHfFolder(const std::string& folder) {
   HONE_TRY(RefuseOtherFolders(folder));
   HONE_ASSIGN(formats::HfFolder hf, formats::ReadHfFolder(folder));
+  // FP8 weights are read; every other kind of quantized source is refused by its configuration.
+  const Json* found = hf.config.FindNonNull("quantization_config");
+  const Json fp8 = found != nullptr && IsReadableFp8(*found) ? *found : Json();
+  if (!fp8.IsNull()) hf.config.Set("quantization_config", Json());
   const bool nested = IsNested(hf.config);
   auto described = nested ? DescribeNested(hf.config) : Describe(hf.config);
   if (!described.ok()) return std::move(described).status().Context(folder);
@@ -237,13 +242,26 @@ Result<Checkpoint> OpenHfFolder(const std::string& folder) {
     } else if (nested && tensor.name.starts_with("language_model.model.")) {
       options.nesting = Nesting::kOuter;
     }
-    tensors.push_back({std::move(tensor.name), std::move(tensor.shape), WeightTypeOf(tensor.dtype),
-                       formats::DtypeName(tensor.dtype), tensor.data});
+    tensors.push_back({std::move(tensor.name),
+                       std::move(tensor.shape),
+                       WeightTypeOf(tensor.dtype),
+                       formats::DtypeName(tensor.dtype),
+                       tensor.data,
+                       {}});
+  }
+  if (!fp8.IsNull()) {
+    Status joined = JoinFp8(fp8, &tensors, &out.model.keep_alive);
+    if (!joined.ok()) return std::move(joined).Context(folder);
   }
   options.family = described->family;
   options.biases = std::move(facts.biases);
   options.tie_head = facts.tie_head;
   options.unused_is_fine = {"*rotary_emb.inv_freq"};
+  // Scales of static activations: Hone's are dynamic.
+  if (!fp8.IsNull()) {
+    options.unused_is_fine.insert(options.unused_is_fine.end(),
+                                  {"*.activation_scale", "*.input_scale"});
+  }
   Status status = AssembleWeights(options, tensors, &out.model, &out.warnings);
   if (!status.ok()) return std::move(status).Context(folder);
   return out;

@@ -16,8 +16,8 @@ namespace {
 TEST(OctavClips, EqualsOneBlockAfterTheOtherBitForBit) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0.0f, 1.0f);
-  for (const std::size_t block : {8, 32, 64, 128, 136, 33}) {
-    for (const std::size_t count : {1, 5, 16, 37}) {
+  for (const std::size_t block : {8U, 32U, 64U, 128U, 136U, 33U}) {
+    for (const std::size_t count : {1U, 5U, 16U, 37U}) {
       for (const float size : {1e-30f, 0.02f, 3.0f, 1e30f}) {
         std::vector<float> row(block * count);
         for (float& v : row) v = size * normal(random);

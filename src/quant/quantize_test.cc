@@ -232,6 +232,24 @@ TEST(QuantizeWeight, ARowDoesNotDependOnItsNeighbours) {
   }
 }
 
+TEST(QuantizeRows, PartsMakeTheWhole) {
+  const Matrix m = RandomMatrix(23, 96, 0.05f, 3);
+  ThreadPool pool(2);
+  for (const Scheme& scheme : {kInt8MinMax, kInt4Octav, Scheme{}}) {
+    const codec::WeightBuffer whole = Quantize(m, scheme);
+    codec::WeightBuffer joined;
+    for (std::int64_t begin = 0; begin < m.rows; begin += 7) {
+      auto part =
+          QuantizeRows(m.weight(), scheme, begin, std::min<std::int64_t>(7, m.rows - begin), pool);
+      ASSERT_TRUE(part.ok()) << part.message();
+      joined.codes.insert(joined.codes.end(), part->codes.begin(), part->codes.end());
+      joined.scales.insert(joined.scales.end(), part->scales.begin(), part->scales.end());
+    }
+    EXPECT_EQ(joined.codes, whole.codes);
+    EXPECT_EQ(joined.scales, whole.scales);
+  }
+}
+
 TEST(QuantizeWeight, KeepsFloat32AsItIs) {
   const Matrix m = RandomMatrix(5, 7, 1.0f, 7);
   EXPECT_EQ(Decode(Quantize(m, Scheme{})), m.values);

@@ -345,7 +345,7 @@ std::vector<std::string> PresetNames() {
 
 Result<Recipe> GetPreset(std::string_view name) {
   for (const Preset& preset : kPresets) {
-    if (name == preset.name) return Recipe{preset.name, preset.rules()};
+    if (name == preset.name) return Recipe{preset.name, preset.rules(), {}};
   }
   return Invalid(StrCat("no preset \"", name, "\"; there are ", JoinNames(PresetNames())));
 }

@@ -371,7 +371,7 @@ TEST_P(SpelledGraph, AfterARandomChangeIsLiftedToWhatItComputesOrRefused) {
     const auto finite = [](float x) { return std::isfinite(x); };
     if (found.empty() || !std::all_of(found.begin(), found.end(), finite)) continue;
     const Distance d = Compare(found, expected);  // a factor of 0 makes all of them 0
-    EXPECT_TRUE(d.nmse < (options.half_cache ? 1e-4 : 1e-9) || SameBits(found, expected));
+    EXPECT_TRUE(d.nmse < (options.half_cache ? 1e-4 : 1e-9) || d.max_abs == 0);
     ++lifted;
   }
   EXPECT_GT(lifted, 20);
