@@ -33,6 +33,13 @@ CheckReport Check(const std::string& path, const CheckOptions& options = {}) {
   return report.ok() ? *std::move(report) : CheckReport();
 }
 
+CheckReport CheckAndRemove(const TestBundle& bundle) {
+  const std::string path = bundle.Write();
+  CheckReport report = Check(path);
+  std::filesystem::remove(path);
+  return report;
+}
+
 bool Has(const CheckReport& report, std::string_view id) {
   return std::any_of(report.findings.begin(), report.findings.end(),
                      [&](const Finding& f) { return f.info->id == id; });
@@ -155,7 +162,7 @@ TEST(Check, EveryIdOfTheTableHasAFaultyBundle) {
 TEST(Check, IdsAreUniqueAndNoFaultIsInTheCleanBundle) {
   std::set<std::string> ids;
   for (const CheckInfo& row : CheckTable()) EXPECT_TRUE(ids.insert(row.id).second) << row.id;
-  EXPECT_EQ(Ids(Check(CleanBundle().Write())), "tools-dropped memory");
+  EXPECT_EQ(Ids(CheckAndRemove(CleanBundle())), "tools-dropped memory");
 }
 
 // docs/checks.md has for each id a heading "### `id` (severity)", and lines "Why: " and "Do: ".
@@ -196,7 +203,7 @@ TEST(Check, CountsScalesAndNamesTheFirst) {
   for (const Fault& fault : GraphFaults()) {
     if (fault.id == std::string_view("scale-zero")) fault.edit(bundle);
   }
-  const CheckReport report = Check(bundle.Write());
+  const CheckReport report = CheckAndRemove(bundle);
   for (const Finding& finding : report.findings) {
     if (finding.info->id != std::string_view("scale-zero")) continue;
     EXPECT_TRUE(finding.what.starts_with("1 zero scales in 1 tensor, the first: section 3 tensor "))
@@ -216,7 +223,7 @@ TEST(Check, ZeroScalesOfRowsAreNotForRepair) {
       return;
     }
   });
-  const CheckReport report = Check(bundle.Write());
+  const CheckReport report = CheckAndRemove(bundle);
   for (const Finding& finding : report.findings) {
     if (finding.info->id != std::string_view("scale-zero")) continue;
     EXPECT_TRUE(finding.what.starts_with("1 zero row scales in 1 tensor")) << finding.what;

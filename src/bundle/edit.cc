@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/text.h"
 #include "bridge/sha256.h"
 #include "bundle/edit_metadata.h"
 #include "formats/foreign_file.h"
@@ -22,14 +23,6 @@ using litertlm::SectionType;
 constexpr std::uint8_t kStringValue = 9;
 
 Status Refuse(std::string text) { return Status(Code::kInvalidArgument, std::move(text)); }
-
-std::string LowerCase(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
 
 // Vocabulary and context of the decoder, where its graph can be read.
 void ReadGraphFacts(const litertlm::Bundle& bundle, EditFacts& facts) {
@@ -178,9 +171,8 @@ class Planner {
       const std::size_t end = list ? std::min(value.find(',', begin), value.size()) : value.size();
       const std::string word = value.substr(begin, end - begin);
       if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
-        std::string words;
-        for (const std::string_view w : allowed) words += StrCat(words.empty() ? "" : ", ", w);
-        return Refuse(StrCat(key, ": found '", word, "', expected ", words, " or none"));
+        return Refuse(
+            StrCat(key, ": found '", word, "', expected ", Join(allowed, ", "), " or none"));
       }
       begin = end + 1;
     }

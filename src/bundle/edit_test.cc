@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "bridge/sha256.h"
 #include "bundle/edit_metadata.h"
 #include "exporter/bundle_writer.h"
@@ -29,18 +29,13 @@ constexpr const char* kTemplate =
 class Edit : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "hone-edit-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = StrCat(folder_, "/model.litertlm");
+    path_ = folder_.File("model.litertlm");
     const auto bytes = ReadFile(StrCat(
         HONE_SHARED_DATA, "/golden/bundles/tiny-llama-wi8/model-fixed-template-nobos.litertlm"));
     ASSERT_TRUE(bytes.ok());
     original_ = *bytes;
     Put(original_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void Put(std::string_view bytes) const {
     ASSERT_TRUE(WriteFileAtomic(path_, AsBytes(bytes)).ok());
   }
@@ -83,7 +78,8 @@ class Edit : public ::testing::Test {
     }
     return out;
   }
-  std::string folder_, path_, original_;
+  TestFolder folder_;
+  std::string path_, original_;
 };
 
 TEST_F(Edit, ChangesArriveAndOtherSectionsStay) {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "formats/litertlm/litertlm.h"
 
 namespace hone::bundle {
@@ -18,9 +18,6 @@ namespace fs = std::filesystem;
 class Manifest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "hone-manifest-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     const auto bytes =
         ReadFile(StrCat(HONE_SHARED_DATA, "/golden/bundles/tiny-llama-wi8/model.litertlm"));
     ASSERT_TRUE(bytes.ok());
@@ -28,17 +25,17 @@ class Manifest : public ::testing::Test {
     Put("model.litertlm", bytes_);
     Put("note.txt", "hello\n");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string Path(std::string_view name) const { return StrCat(folder_, "/", name); }
+  std::string Path(std::string_view name) const { return folder_.File(name); }
   void Put(std::string_view name, std::string_view text) const {
     ASSERT_TRUE(WriteFileAtomic(Path(name), AsBytes(text)).ok());
   }
   std::vector<ManifestResult> Verify(const Json& manifest) const {
-    auto results = VerifyManifest(manifest, folder_, {});
+    auto results = VerifyManifest(manifest, folder_.path(), {});
     EXPECT_TRUE(results.ok()) << results.message();
     return results.ok() ? *std::move(results) : std::vector<ManifestResult>();
   }
-  std::string folder_, bytes_;
+  TestFolder folder_;
+  std::string bytes_;
 };
 
 TEST_F(Manifest, HoldsKnownHashesAndVerifies) {
@@ -90,11 +87,11 @@ TEST_F(Manifest, AFileThatIsNotListedIsADifference) {
 }
 
 TEST_F(Manifest, ForeignManifestsAreRefused) {
-  EXPECT_FALSE(VerifyManifest(Json(Json::Object{}), folder_, {}).ok());
+  EXPECT_FALSE(VerifyManifest(Json(Json::Object{}), folder_.path(), {}).ok());
   for (const char* name : {"../note.txt", "/etc/passwd", "..", "", "a/b"}) {
     Json entry(Json::Object{{"name", name}, {"bytes", 1}, {"sha256", "x"}});
     Json manifest(Json::Object{{"format", 1}, {"files", Json(Json::Array{std::move(entry)})}});
-    EXPECT_FALSE(VerifyManifest(manifest, folder_, {}).ok()) << name;
+    EXPECT_FALSE(VerifyManifest(manifest, folder_.path(), {}).ok()) << name;
   }
   EXPECT_FALSE(MakeManifest({Path("note.txt"), Path("note.txt")}).ok());
 }

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "bundle/unpack.h"
 #include "exporter/bundle_writer.h"
 
@@ -20,14 +20,7 @@ using litertlm::SectionType;
 
 class Pack : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "hone-pack-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(std::string_view name) const { return StrCat(folder_, "/", name); }
+  std::string Path(std::string_view name) const { return folder_.File(name); }
   void Put(std::string_view name, std::string_view text) const {
     ASSERT_TRUE(WriteFileAtomic(Path(name), AsBytes(text)).ok());
   }
@@ -59,7 +52,7 @@ class Pack : public ::testing::Test {
     return report.ok() ? *std::move(report) : UnpackReport();
   }
 
-  std::string folder_;
+  TestFolder folder_;
 };
 
 litertlm::Section MakeSection(SectionType type, std::vector<litertlm::KeyValue> items = {}) {
@@ -157,7 +150,8 @@ TEST_F(Pack, NamesFromTheBundleCannotLeaveTheFolder) {
     EXPECT_TRUE(FileExists(Path(StrCat("dir/", name)))) << name;
   }
   std::size_t entries = 0;
-  for (const auto& entry : fs::directory_iterator(folder_)) entries += entry.exists() ? 1 : 0;
+  for (const auto& entry : fs::directory_iterator(folder_.path()))
+    entries += entry.exists() ? 1 : 0;
   EXPECT_EQ(entries, 2u);  // the bundle and dir
 }
 
@@ -206,7 +200,7 @@ TEST_F(Pack, DataPathsStayInsideUnlessAllowed) {
 TEST_F(Pack, ATokenizerMayBeJson) {
   Put("model.toml", "[[section]]\nsection_type=\"HF_Tokenizer\"\ndata_path=\"tokenizer.json\"\n");
   Put("tokenizer.json", "{\"version\": \"1.0\"}");
-  ASSERT_TRUE(PackBundle(folder_, Path("out.litertlm")).ok());
+  ASSERT_TRUE(PackBundle(folder_.path(), Path("out.litertlm")).ok());
   const auto bundle = litertlm::Bundle::Open(Path("out.litertlm"));
   ASSERT_TRUE(bundle.ok());
   const auto* section = (*bundle)->Find(SectionType::kHfTokenizerZlib);
@@ -220,12 +214,12 @@ TEST_F(Pack, OverridesOfTheTomlGoIntoTheMessage) {
       "[[section]]\nsection_type=\"LlmMetadata\"\ndata_path=\"a.pbtext\"\n"
       "supports_function_calling=true\n");
   Put("a.pbtext", "max_num_tokens: 5 # a comment\n");
-  ASSERT_TRUE(PackBundle(folder_, Path("out.litertlm")).ok());
+  ASSERT_TRUE(PackBundle(folder_.path(), Path("out.litertlm")).ok());
   const auto bundle = litertlm::Bundle::Open(Path("out.litertlm"));
   const auto* section = (*bundle)->Find(SectionType::kLlmMetadata);
   EXPECT_EQ(AsText((*bundle)->SectionBytes(*section)), "\x28\x05\x60\x01");
   Put("a.pbtext", "max_num_tokens: x\n");
-  const auto bad = PackBundle(folder_, Path("out.litertlm"));
+  const auto bad = PackBundle(folder_.path(), Path("out.litertlm"));
   ASSERT_FALSE(bad.ok());
   EXPECT_NE(bad.message().find("a.pbtext: line 1"), std::string::npos) << bad.message();
 }

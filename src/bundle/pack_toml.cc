@@ -21,6 +21,7 @@
 #undef NDEBUG  // with it the compiler would be told that they hold
 #include <toml++/toml.h>
 
+#include "base/text.h"
 #include "formats/foreign_file.h"
 
 namespace hone::bundle {
@@ -54,14 +55,6 @@ constexpr std::array<const char*, 13> kValueTypes = {
 constexpr std::uint8_t kBool = 8;
 constexpr std::uint8_t kString = 9;
 bool IsFloatType(std::uint8_t type) { return type == 7 || type == 12; }
-
-std::string LowerCase(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
 
 Status Bad(std::string text) { return Status(Code::kInvalidArgument, std::move(text)); }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/file.h"
 #include "formats/foreign_file.h"
 
 namespace hone::cli {
@@ -46,6 +47,14 @@ Status CheckReplaces(const std::string& out, const std::string& source, std::str
   if (start.empty() || start == magic) return {};
   return Status(Code::kInvalidArgument,
                 StrCat(out, ": is no ", kind, ", so it is not replaced; give another name"));
+}
+
+Status CheckBundleOutput(const std::string& out, const std::string& source, bool force) {
+  HONE_TRY(CheckOutputPath(out));
+  HONE_TRY(CheckReplaces(out, source, "LITERTLM", ".litertlm bundle"));
+  if (!FileExists(out) || force) return {};
+  return Status(Code::kInvalidArgument,
+                StrCat(out, ": exists already; pass --force to replace it"));
 }
 
 Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,

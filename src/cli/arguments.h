@@ -21,6 +21,9 @@ Status CheckOutputPath(const std::string& path);
 Status CheckReplaces(const std::string& out, const std::string& source, std::string_view magic,
                      std::string_view kind);
 
+// Both checks for a bundle that is written from source, and whether it may replace a bundle.
+Status CheckBundleOutput(const std::string& out, const std::string& source, bool force);
+
 // "1,35, 87": at least one number, each in [low, high], spaces around them allowed.
 Result<std::vector<std::int64_t>> ParseNumberList(std::string_view option, std::string_view text,
                                                   std::int64_t low, std::int64_t high);

@@ -4,10 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <vector>
 
 #include "base/file.h"
@@ -36,20 +34,6 @@ struct ConvertOptions {
   bool json = false;
   int threads = 0;
 };
-
-// Refuses before the work what would fail after it.
-Status CheckOutput(const ConvertOptions& options) {
-  namespace fs = std::filesystem;
-  HONE_TRY(CheckOutputPath(options.out));
-  std::error_code ignored;
-  const fs::path out(options.out);
-  HONE_TRY(CheckReplaces(options.out, options.source, "LITERTLM", ".litertlm bundle"));
-  if (fs::exists(out, ignored) && !options.force) {
-    return Status(Code::kInvalidArgument,
-                  StrCat(options.out, ": exists already; pass --force to replace it"));
-  }
-  return {};
-}
 
 Json ToJsonArray(const std::vector<std::string>& lines) {
   Json::Array array;
@@ -114,7 +98,7 @@ Result<exporter::ExportOptions> MakeRequest(const ConvertOptions& options) {
 
 Status Convert(const ConvertOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  HONE_TRY(CheckOutput(options));
+  HONE_TRY(CheckBundleOutput(options.out, options.source, options.force));
   HONE_ASSIGN(exporter::ExportOptions request, MakeRequest(options));
   HONE_ASSIGN(ResolvedSource source, ResolveSource(options.source));
   HONE_ASSIGN(const model::Checkpoint checkpoint, model::OpenCheckpoint(source.path));
@@ -154,7 +138,9 @@ void RegisterConvert(CLI::App& app, Command* selected) {
   CLI::App* sub = app.add_subcommand("convert", "Turn a checkpoint into a .litertlm bundle");
   sub->footer(
       "Example:\n  hone convert MiniCPM5-2B -o minicpm5.litertlm --quant int4 --context 4096");
-  sub->add_option("SRC", options->source, "A Hugging Face folder or a GGUF file")->required();
+  sub->add_option("SRC", options->source,
+                  "A checkpoint folder, a .gguf file or a model of the hub, ORG/NAME")
+      ->required();
   sub->add_option("-o,--out", options->out, "The bundle to write")->required();
   sub->add_option("--quant", options->quant,
                   StrCat("How to store weights: ", PresetList(), ", or a recipe file"))

@@ -92,9 +92,7 @@ void RegisterLogits(CLI::App& app, Command* selected) {
       "Example:\n"
       "  hone logits m.litertlm --ids 1,35,87,301 --positions all -o logits.npy\n"
       "The file is float32 [positions, vocabulary]; no token is suppressed.");
-  logits
-      ->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
-      ->required();
+  logits->add_option("model", args->model, kModelHelp)->required();
   logits->add_option("--ids", args->id_text, "Token ids, separated by commas")->required();
   logits->add_option("--positions", args->positions, "last or all")
       ->check(CLI::IsMember(std::vector<std::string>{"last", "all"}))
@@ -113,7 +111,7 @@ void RegisterLogits(CLI::App& app, Command* selected) {
   logits->add_option("--kv", args->kv, "Type of the key/value cache (default: f32)")
       ->check(CLI::IsMember(kKvWords));
   logits->add_option("--threads", args->threads, "0: all available")->capture_default_str();
-  logits->add_option("-o,--output", args->out, "The .npy file to write")->required();
+  logits->add_option("-o,--out,--output", args->out, "The .npy file to write")->required();
   logits->callback([args, selected] { *selected = [args] { return Run(*args); }; });
 }
 

@@ -19,6 +19,8 @@ namespace hone::cli {
 inline const std::vector<std::string> kComputeWords = {"f32", "q8"};
 inline const std::vector<std::string> kKvWords = {"f32", "f16"};
 inline const std::vector<std::string> kThinkWords = {"on", "off", "auto"};
+constexpr const char* kModelHelp =
+    "A .litertlm bundle, a .gguf file, a checkpoint folder or a model of the hub, ORG/NAME";
 
 // "" is auto. Other words are refused while the command line is parsed.
 inline runtime::ComputeChoice ComputeFromWord(const std::string& word) {

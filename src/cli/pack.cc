@@ -4,10 +4,8 @@
 #include "bundle/pack.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "cli/arguments.h"
 #include "cli/cli.h"
@@ -22,13 +20,7 @@ struct PackArguments {
 };
 
 Status Pack(const PackArguments& arguments) {
-  HONE_TRY(CheckOutputPath(arguments.out));
-  HONE_TRY(CheckReplaces(arguments.out, arguments.in, "LITERTLM", ".litertlm bundle"));
-  std::error_code ignored;
-  if (std::filesystem::exists(arguments.out, ignored) && !arguments.force) {
-    return Status(Code::kInvalidArgument,
-                  StrCat(arguments.out, ": exists already; pass --force to replace it"));
-  }
+  HONE_TRY(CheckBundleOutput(arguments.out, arguments.in, arguments.force));
   Progress progress("Packing");
   bundle::PackOptions options;
   options.allow_outside = arguments.allow_outside;

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "base/file.h"
 #include "cli/arguments.h"
@@ -37,21 +36,12 @@ Status CheckIsBundle(const std::string& path) {
                        path, " -o OUT --quant ..."));
 }
 
-Status CheckOutput(const QuantizeArguments& arguments) {
-  HONE_TRY(CheckOutputPath(arguments.out));
-  HONE_TRY(CheckReplaces(arguments.out, arguments.in, "LITERTLM", ".litertlm bundle"));
-  std::error_code ignored;
-  if (!std::filesystem::exists(arguments.out, ignored) || arguments.force) return {};
-  return Status(Code::kInvalidArgument,
-                StrCat(arguments.out, ": exists already; pass --force to replace it"));
-}
-
 Status Quantize(const QuantizeArguments& arguments) {
   HONE_TRY(CheckIsBundle(arguments.in));
   exporter::RequantizeOptions options;
   HONE_ASSIGN(options.recipe, quant::LoadRecipe(arguments.quant));
   HONE_ASSIGN(options.num_threads, ResolveThreads(arguments.threads));
-  HONE_TRY(CheckOutput(arguments));
+  HONE_TRY(CheckBundleOutput(arguments.out, arguments.in, arguments.force));
   options.strict = arguments.strict;
   options.allow_requantize = arguments.allow_requantize;
   options.allow_nonfinite = arguments.allow_nonfinite;

@@ -4,10 +4,8 @@
 #include "bundle/repair.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "base/file.h"
 #include "cli/arguments.h"
@@ -23,7 +21,6 @@ struct RepairArguments {
 };
 
 Status CheckArguments(const RepairArguments& arguments) {
-  namespace fs = std::filesystem;
   if (IsDirectory(arguments.in)) {
     return Status(Code::kInvalidArgument,
                   StrCat(arguments.in, ": is a folder, expected a .litertlm bundle"));
@@ -35,15 +32,8 @@ Status CheckArguments(const RepairArguments& arguments) {
                   "give either -o OUT or --in-place, so that it is clear what is written");
   }
   if (arguments.in_place) return CheckOutputPath(arguments.in);
-  HONE_TRY(CheckOutputPath(arguments.out));
-  HONE_TRY(CheckReplaces(arguments.out, arguments.in, "LITERTLM", ".litertlm bundle"));
-  std::error_code ignored;
-  if (fs::exists(fs::path(arguments.out), ignored) && !arguments.force &&
-      !arguments.options.dry_run) {
-    return Status(Code::kInvalidArgument,
-                  StrCat(arguments.out, ": exists already; pass --force to replace it"));
-  }
-  return {};
+  return CheckBundleOutput(arguments.out, arguments.in,
+                           arguments.force || arguments.options.dry_run);
 }
 
 Status Repair(const RepairArguments& arguments) {

@@ -358,8 +358,7 @@ void RegisterRun(CLI::App& app, Command* selected) {
       "  hone run m.litertlm\n"
       "  hone run m.litertlm -p \"What is the capital of France?\" --max-tokens 64\n"
       "  hone run m.litertlm --raw -p \"Once upon a time\" --temperature 0 --json");
-  run->add_option("model", args->model, "A .litertlm bundle, a .gguf file or a checkpoint folder")
-      ->required();
+  run->add_option("model", args->model, kModelHelp)->required();
   run->add_option("-p,--prompt", args->prompt, "The user's message; without it a chat starts");
   run->add_option("--system", args->system, "The system message");
   run->add_flag("--raw", args->raw, "The prompt is the whole text: no template, nothing prepended");

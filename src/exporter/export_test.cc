@@ -3,7 +3,6 @@
 #include "exporter/export.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/test_folder.h"
 #include "bridge/sha256.h"
 #include "codec/weight.h"
 #include "exporter/bundle_writer.h"
@@ -39,18 +39,9 @@ namespace tflite = formats::tflite;
 
 const std::string kGolden = std::string(HONE_SHARED_DATA) + "/golden/";
 
-// A folder that vanishes with the test.
 class Export : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::temp_directory_path() / ("hone_export_test_" + std::to_string(::getpid()) + "_" +
-                                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Path(const std::string& name) const { return folder_.File(name); }
 
   static model::Checkpoint Open(const std::string& source) {
     auto checkpoint = model::OpenCheckpoint(kGolden + source);
@@ -80,7 +71,7 @@ class Export : public testing::Test {
     return bundle.ok() ? *std::move(bundle) : nullptr;
   }
 
-  fs::path folder_;
+  TestFolder folder_;
 };
 
 tflite::Model ReadSection(const litertlm::Bundle& bundle, std::string_view model_type) {
@@ -438,7 +429,7 @@ TEST_F(Export, LeavesNoFileWhenCancelled) {
   options.progress = [&](std::uint64_t, std::uint64_t, std::string_view) { cancel = true; };
   auto report = ExportBundle(Open("families/llama-tied/hf"), options, Path("m.litertlm"));
   EXPECT_EQ(report.code(), Code::kCancelled);
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(Export, LeavesNoFileWhenAWeightIsNotFinite) {
@@ -447,7 +438,7 @@ TEST_F(Export, LeavesNoFileWhenAWeightIsNotFinite) {
     EXPECT_EQ(report.code(), Code::kDataLoss) << preset;
     EXPECT_NE(report.message().find("model.layers.1.mlp.down_proj.weight"), std::string_view::npos)
         << report.message();
-    EXPECT_TRUE(fs::is_empty(folder_)) << preset;
+    EXPECT_TRUE(fs::is_empty(folder_.path())) << preset;
   }
 }
 
@@ -456,7 +447,7 @@ TEST_F(Export, RefusesATemplateWithWrongSyntaxBeforeAFileAppears) {
   EXPECT_EQ(report.code(), Code::kDataLoss);
   EXPECT_NE(report.message().find("chat_template"), std::string_view::npos) << report.message();
   EXPECT_NE(report.message().find("line"), std::string_view::npos) << report.message();
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(Export, RefusesAContextThatTheModelDoesNotHave) {

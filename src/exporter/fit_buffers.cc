@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/text.h"
 #include "graph/largest_tensors.h"
 
 namespace hone::exporter {
@@ -13,18 +14,6 @@ namespace {
 
 // Contexts that are picked are multiples of this, where they are not the wanted one.
 constexpr std::int64_t kContextStep = 64;
-
-std::string NumbersText(const std::vector<std::int64_t>& numbers) {
-  std::string text;
-  for (const std::int64_t n : numbers) text += (text.empty() ? "" : ",") + std::to_string(n);
-  return text;
-}
-
-std::string ShapeText(const graph::Shape& shape) {
-  std::string text;
-  for (const std::int32_t n : shape) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return "[" + text + "]";
-}
 
 // "'lm_head.weight' [130560, 2048] of decode needs 255.0 MiB"
 std::string Text(const graph::TensorSize& tensor) {
@@ -142,7 +131,7 @@ Result<FitResult> FitBuffers(const model::DecoderModel& model, const quant::Reso
                           out.build.prefill.end());
   HONE_ASSIGN(const graph::TensorSize largest, fitter.Largest(context, out.build.prefill[0]));
   out.notes.push_back(StrCat("buffers of at most ", BinaryBytesText(request.max_bytes),
-                             ": context ", context, " and prefill ", NumbersText(out.build.prefill),
+                             ": context ", context, " and prefill ", Join(out.build.prefill, ","),
                              "; the largest, ", Text(largest), limited));
   if (context < build.context) {
     HONE_ASSIGN(const graph::TensorSize wanted, fitter.Largest(build.context, 1));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "model/checkpoint.h"
 #include "quant/quantize.h"
 
@@ -39,12 +40,6 @@ struct WeightPlan {
 bool IsInt(const quant::Scheme& scheme) { return scheme.type.coding != Coding::kF32; }
 bool HasRowScales(const quant::Scheme& scheme) { return IsInt(scheme) && scheme.type.block == 0; }
 
-std::string ShapeText(const tflite::Tensor& tensor) {
-  std::string out = "[";
-  for (const std::int32_t d : tensor.shape) out += StrCat(out.size() > 1 ? ", " : "", d);
-  return out + "]";
-}
-
 // The tensor's bytes as a weight. Row scales are read from the tensor's quantization, which must
 // outlive the view.
 Result<codec::WeightView> ViewOf(const tflite::Model& model, const tflite::Subgraph& graph,
@@ -52,7 +47,7 @@ Result<codec::WeightView> ViewOf(const tflite::Model& model, const tflite::Subgr
   const auto fail = [&](std::string_view why) {
     return Status(Code::kUnsupported,
                   StrCat("weight ", tensor.name, " (", tflite::TensorTypeName(tensor.type), " ",
-                         ShapeText(tensor), ") ", why));
+                         ShapeText(tensor.shape), ") ", why));
   };
   const tflite::Quantization& q = tensor.quantization;
   codec::WeightView view;

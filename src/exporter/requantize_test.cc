@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "exporter/export.h"
 #include "model/lift.h"
 #include "quant/quantize.h"
@@ -21,13 +21,7 @@ using litertlm::SectionType;
 
 class Requantize : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "hone-requantize-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string Path(std::string_view name) const { return StrCat(folder_, "/", name); }
+  std::string Path(std::string_view name) const { return folder_.File(name); }
 
   static std::shared_ptr<const litertlm::Bundle> Open(const std::string& path) {
     auto bundle = litertlm::Bundle::Open(path);
@@ -58,7 +52,7 @@ class Requantize : public ::testing::Test {
     ASSERT_TRUE(report.ok()) << report.message();
   }
 
-  std::string folder_;
+  TestFolder folder_;
 };
 
 // Every section but the models and hone.json.
@@ -179,7 +173,7 @@ TEST_F(Requantize, CancelLeavesNothing) {
       RequantizeBundle(Open(Golden("tiny-llama-fp32")), options, Path("x.litertlm"));
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.code(), Code::kCancelled);
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 }  // namespace

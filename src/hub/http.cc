@@ -9,6 +9,8 @@
 #include <cctype>
 #include <map>
 
+#include "base/text.h"
+
 namespace hone::hub {
 namespace {
 
@@ -46,10 +48,7 @@ Origin OriginOf(const std::string& address) {
     origin.scheme = UrlPart(url, CURLUPART_SCHEME, 0);
     origin.host = UrlPart(url, CURLUPART_HOST, 0);
     origin.port = UrlPart(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-    for (std::string* part : {&origin.scheme, &origin.host}) {
-      std::transform(part->begin(), part->end(), part->begin(),
-                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    }
+    for (std::string* part : {&origin.scheme, &origin.host}) *part = LowerCase(*part);
   }
   curl_url_cleanup(url);
   return origin;
@@ -89,10 +88,7 @@ extern "C" std::size_t HoneHubHeader(char* data, std::size_t size, std::size_t c
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return bytes;
   if (response.headers.size() >= kMaxHeaders || bytes > kMaxHeaderBytes) return bytes;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  response.headers.emplace_back(std::move(name), Trim(line.substr(colon + 1)));
+  response.headers.emplace_back(LowerCase(line.substr(0, colon)), Trim(line.substr(colon + 1)));
   return bytes;
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/text.h"
+
 namespace hone::hub {
 namespace {
 
@@ -63,19 +65,12 @@ bool IsRevision(std::string_view revision) {
   });
 }
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
 // Why a part of a path is refused, or null.
 const char* PartFault(std::string_view part) {
   if (part.empty()) return "has an empty part";
   if (part == "." || part == "..") return "leaves its folder";
   if (part.size() > kMaxComponent) return "has a part of more than 200 bytes";
-  if (Lower(part) == ".git") return "lies in a .git folder";
+  if (LowerCase(part) == ".git") return "lies in a .git folder";
   if (part.size() >= 2 && part[1] == ':') return "names a drive";
   return nullptr;
 }

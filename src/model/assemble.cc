@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace hone::model {
 namespace {
@@ -75,12 +76,6 @@ constexpr ForeignTensor kForeign[] = {
     {".trellis", "weights quantized with EXL3; take the original float checkpoint"},
     {".q_weight", "weights quantized with EXL2; take the original float checkpoint"},
 };
-
-std::string ShapeText(const std::vector<std::int64_t>& shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += StrCat(i == 0 ? "" : ", ", shape[i]);
-  return out + "]";
-}
 
 std::vector<std::int64_t> ExpectedShape(Shape shape) {
   if (shape.rows == 1) return {shape.cols};

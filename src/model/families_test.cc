@@ -333,7 +333,7 @@ TEST_F(Families, LeftoversOfATrainerAreFine) {
 }
 
 TEST(OtherFolders, AreNamedInOneSentence) {
-  TempFolder folder;
+  TestFolder folder;
   folder.Write("adapter_config.json", R"({"base_model_name_or_path": "org/base"})");
   folder.Write("adapter_model.safetensors", "");
   auto adapter = OpenCheckpoint(folder.path());
@@ -341,13 +341,13 @@ TEST(OtherFolders, AreNamedInOneSentence) {
   EXPECT_TRUE(HasOneOf(std::string(adapter.message()), "LoRA adapter")) << adapter.message();
   EXPECT_TRUE(HasOneOf(std::string(adapter.message()), "\"org/base\"")) << adapter.message();
 
-  TempFolder gguf;
+  TestFolder gguf;
   gguf.Write("tiny.gguf", "GGUF");
   auto got = OpenCheckpoint(gguf.path());
   EXPECT_EQ(got.code(), Code::kUnsupported);
   EXPECT_TRUE(HasOneOf(std::string(got.message()), "tiny.gguf")) << got.message();
 
-  TempFolder empty;
+  TestFolder empty;
   EXPECT_EQ(OpenCheckpoint(empty.path()).code(), Code::kNotFound);
 }
 

@@ -26,7 +26,7 @@ std::string FloatBytes(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), 4 * values.size()};
 }
 
-void WriteSafetensors(const Tensors& tensors, const TempFolder& folder) {
+void WriteSafetensors(const Tensors& tensors, const TestFolder& folder) {
   Json header(Json::Object{});
   std::string data;
   for (const auto& [name, tensor] : tensors) {
@@ -118,7 +118,7 @@ class Fp8 : public EditedCheckpoint {
   }
 
   Tensors fp8_;
-  TempFolder plain_;
+  TestFolder plain_;
 };
 
 TEST_F(Fp8, BlocksGiveTheLogitsOfTheirValues) {

@@ -182,7 +182,7 @@ class Gguf : public testing::Test {
   const Family* family_ = &kLlama;
   DecoderModel golden_;
   GgufWriter writer_;
-  TempFolder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(Gguf, UntiedModelWithoutScalingIsTheSameModel) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/float16.h"
+#include "base/text.h"
 
 namespace hone::model {
 namespace {
@@ -34,12 +35,6 @@ std::optional<std::vector<T>> Values(ByteSpan data, std::int64_t count) {
 
 bool AllZero(const std::vector<std::int64_t>& values) {
   return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v == 0; });
-}
-
-std::string ShapeText(const std::vector<std::int32_t>& shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += StrCat(i == 0 ? "" : ", ", shape[i]);
-  return out + "]";
 }
 
 }  // namespace

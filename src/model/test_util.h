@@ -1,14 +1,11 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of this module share: golden files, and folders that vanish.
+// What the tests of this module share.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +14,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/test_folder.h"
+#include "base/text.h"
 #include "formats/npy.h"
 #include "model/checkpoint.h"
 
@@ -50,50 +49,13 @@ inline std::vector<std::int32_t> ReadIds(const Json& json) {
   return out;
 }
 
-// A folder that is removed with the object.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "hone_model_XXXXXX").string();
-    EXPECT_NE(mkdtemp(path.data()), nullptr);
-    path_ = path;
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-  void Write(const std::string& name, std::string_view text) const {
-    const Status status = WriteFileAtomic(File(name), AsBytes(text));
-    EXPECT_TRUE(status.ok()) << status.message();
-  }
-  void CopyFrom(const std::string& folder) const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::filesystem::copy_file(entry.path(), File(entry.path().filename().string()));
-      std::filesystem::permissions(File(entry.path().filename().string()),
-                                   std::filesystem::perms::owner_write,
-                                   std::filesystem::perm_options::add);
-    }
-  }
-
- private:
-  std::string path_;
-};
-
-inline std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // words is "a|b": one of them must be there, without case.
 inline bool HasOneOf(const std::string& text, const std::string& words) {
   std::size_t begin = 0;
   while (begin <= words.size()) {
     const std::size_t end = std::min(words.find('|', begin), words.size());
-    if (Lower(text).find(Lower(words.substr(begin, end - begin))) != std::string::npos) return true;
+    if (LowerCase(text).find(LowerCase(words.substr(begin, end - begin))) != std::string::npos)
+      return true;
     begin = end + 1;
   }
   return false;
@@ -103,7 +65,7 @@ inline bool HasOneOf(const std::string& text, const std::string& words) {
 class EditedCheckpoint : public testing::Test {
  protected:
   void Start(const std::string& source) {
-    folder_ = std::make_unique<TempFolder>();
+    folder_ = std::make_unique<TestFolder>();
     folder_->CopyFrom(source);
     config_ = ReadJson(folder_->File("config.json"));
   }
@@ -123,7 +85,7 @@ class EditedCheckpoint : public testing::Test {
     auto got = Open();
     EXPECT_TRUE(got.ok()) << got.message();
   }
-  std::unique_ptr<TempFolder> folder_;
+  std::unique_ptr<TestFolder> folder_;
   Json config_;
 };
 

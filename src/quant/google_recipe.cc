@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "quant/recipe_json.h"
 
 namespace hone::quant {
 namespace {
@@ -21,7 +22,6 @@ constexpr const char* kExportable =
     "litert_torch.generative.export_hf.core.external_emb.exportable_module."
     "LiteRTExportableModuleFor";
 
-Status Invalid(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }
 Status Unsupported(std::string message) { return Status(Code::kUnsupported, std::move(message)); }
 
 // The value of a key that must be a text.
@@ -32,16 +32,6 @@ Result<std::string> GetText(const Json& object, std::string_view key) {
         StrCat(key, ": found ", json == nullptr ? "nothing" : json->Dump(), ", expected a text"));
   }
   return json->AsString();
-}
-
-Status RefuseUnknownKeys(const Json& object, std::span<const std::string_view> known) {
-  for (const auto& [key, value] : object.AsObject()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string expected;
-    for (std::string_view k : known) expected += StrCat(expected.empty() ? "" : ", ", k);
-    return Invalid(StrCat("unknown key \"", key, "\"; known are ", expected));
-  }
-  return {};
 }
 
 // "CHANNELWISE" is 0, "BLOCKWISE_32" is 32.

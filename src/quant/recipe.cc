@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "quant/google_recipe.h"
+#include "quant/recipe_json.h"
 
 namespace hone::quant {
 namespace {
@@ -75,31 +76,13 @@ const Preset kPresets[] = {
      }},
 };
 
-std::string JoinNames(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
-Status Invalid(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }
-
-Status RefuseUnknownKeys(const Json& object, std::span<const std::string_view> known) {
-  for (const auto& [key, value] : object.AsObject()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string expected;
-    for (std::string_view k : known) expected += StrCat(expected.empty() ? "" : ", ", k);
-    return Invalid(StrCat("unknown key \"", key, "\"; known are ", expected));
-  }
-  return {};
-}
-
 Result<Role> ParseRole(const Json& json) {
   std::vector<std::string> names;
   for (Role role : kRoles) {
     if (json.IsString() && json.AsString() == model::RoleName(role)) return role;
     names.emplace_back(model::RoleName(role));
   }
-  return Invalid(StrCat("roles: found ", json.Dump(), ", expected one of ", JoinNames(names)));
+  return Invalid(StrCat("roles: found ", json.Dump(), ", expected one of ", Join(names, ", ")));
 }
 
 // "*" or a list of role names; empty means all.
@@ -205,7 +188,7 @@ std::string RuleText(std::size_t number, const Rule& rule) {
   std::vector<std::string> names;
   for (Role role : rule.roles) names.emplace_back(model::RoleName(role));
   std::string text = StrCat("rule ", number, " (");
-  text += names.empty() ? "all roles" : StrCat("roles [", JoinNames(names), "]");
+  text += names.empty() ? "all roles" : StrCat("roles [", Join(names, ", "), "]");
   if (rule.has_layers) text += StrCat(", layers ", rule.first_layer, " to ", rule.last_layer);
   return text + ")";
 }
@@ -347,7 +330,7 @@ Result<Recipe> GetPreset(std::string_view name) {
   for (const Preset& preset : kPresets) {
     if (name == preset.name) return Recipe{preset.name, preset.rules(), {}};
   }
-  return Invalid(StrCat("no preset \"", name, "\"; there are ", JoinNames(PresetNames())));
+  return Invalid(StrCat("no preset \"", name, "\"; there are ", Join(PresetNames(), ", ")));
 }
 
 Result<Recipe> LoadRecipe(const std::string& preset_or_path) {
@@ -355,7 +338,7 @@ Result<Recipe> LoadRecipe(const std::string& preset_or_path) {
   if (preset.ok()) return preset;
   if (!FileExists(preset_or_path)) {
     return Invalid(StrCat("\"", preset_or_path, "\" is neither a recipe file nor a preset (",
-                          JoinNames(PresetNames()), ")"));
+                          Join(PresetNames(), ", "), ")"));
   }
   HONE_ASSIGN(const std::string text, ReadFile(preset_or_path, kMaxRecipeBytes));
   auto json = ParseJson(text);

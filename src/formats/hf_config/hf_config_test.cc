@@ -4,16 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 
 namespace hone::formats {
 namespace {
-
-namespace fs = std::filesystem;
 
 #define EXPECT_HAS(text, word) \
   EXPECT_NE(std::string(text).find(word), std::string::npos) << std::string(text)
@@ -22,38 +19,25 @@ constexpr const char* kTokenizer =
     R"({"added_tokens":[{"id":3,"content":"<s>"}],)"
     R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}})";
 
-// A folder with config.json and tokenizer.json, removed at the end of the test.
-class Folder {
+// A folder with config.json and tokenizer.json.
+class Folder : public TestFolder {
  public:
   Folder() {
-    std::string name = (fs::temp_directory_path() / "hone_hf_config_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
     Write("config.json", "{\"model_type\":\"llama\"}");
     Write("tokenizer.json", kTokenizer);
   }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  void Write(const std::string& name, std::string_view bytes) const {
-    fs::create_directories(fs::path(path_ + "/" + name).parent_path());
-    std::ofstream out(path_ + "/" + name, std::ios::binary);
-    out << bytes;
-  }
-  void Remove(const std::string& name) const { fs::remove(path_ + "/" + name); }
+  void Remove(const std::string& name) const { std::filesystem::remove(File(name)); }
   TextFacts Read() const {
-    auto folder = ReadHfFolder(path_);
+    auto folder = ReadHfFolder(path());
     EXPECT_TRUE(folder.ok()) << folder.message();
     return folder.ok() ? std::move(folder->text) : TextFacts();
   }
   std::string ErrorOf(Code code) const {
-    const auto folder = ReadHfFolder(path_);
+    const auto folder = ReadHfFolder(path());
     EXPECT_FALSE(folder.ok());
     EXPECT_EQ(folder.code(), code) << folder.message();
     return std::string(folder.message());
   }
-
- private:
-  std::string path_;
 };
 
 TEST(HfConfig, AFolderWithTheTwoNeededFilesIsEnough) {

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <map>
 
+#include "base/text.h"
 #include "formats/foreign_file.h"
 #include "formats/litertlm/header_value.h"
 #include "formats/litertlm/read_header.h"
@@ -27,12 +27,6 @@ constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 100'000;
 
 Status Damaged(std::string text) { return Status(Code::kDataLoss, std::move(text)); }
-
-std::string LowerCase(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // What a file without the magic is, in words.
 std::string DescribeStranger(ByteSpan bytes) {

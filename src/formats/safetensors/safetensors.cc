@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "formats/foreign_file.h"
 
 namespace hone::formats {
@@ -57,12 +58,6 @@ struct Entry {
 };
 
 std::string TensorText(const Entry& entry) { return StrCat("tensor ", Quote(entry.name)); }
-
-std::string ShapeText(const std::vector<std::int64_t>& shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += StrCat(i == 0 ? "" : ",", shape[i]);
-  return out + "]";
-}
 
 std::optional<std::int64_t> AsSize(const Json& value) {
   if (!value.IsInt() || value.AsInt() < 0) return std::nullopt;

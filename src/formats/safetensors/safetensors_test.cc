@@ -4,14 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <cstring>
+
+#include "base/test_folder.h"
 
 namespace hone::formats {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string WithLength(std::uint64_t length, std::string_view rest) {
   std::string out(8, '\0');
@@ -202,26 +200,6 @@ TEST(Safetensors, AFileCutInHalfSaysExpectedAndFoundSize) {
   EXPECT_HAS(error, "a.w");
 }
 
-// A folder that is removed at the end of the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "hone_safetensors_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  void Write(const std::string& name, std::string_view bytes) const {
-    std::ofstream out(path_ + "/" + name, std::ios::binary);
-    out << bytes;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::string Tensor(std::string_view name, std::size_t bytes = 4) {
   return File(StrCat("{\"", name, "\":{\"dtype\":\"U8\",\"shape\":[", bytes,
                      "],\"data_offsets\":[0,", bytes, "]}}"),
@@ -236,7 +214,7 @@ std::string OpenError(const std::string& folder, Code code) {
 }
 
 TEST(SafetensorsFolder, OpensShardsAndSortsByName) {
-  const Folder folder;
+  const TestFolder folder;
   folder.Write("s1.safetensors", Tensor("z"));
   folder.Write("s2.safetensors", Tensor("a", 8));
   folder.Write("model.safetensors.index.json",
@@ -253,7 +231,7 @@ TEST(SafetensorsFolder, OpensShardsAndSortsByName) {
 }
 
 TEST(SafetensorsFolder, RefusesAMissingShardAndATensorThatNoShardHas) {
-  const Folder folder;
+  const TestFolder folder;
   folder.Write("s1.safetensors", Tensor("a"));
   folder.Write("model.safetensors.index.json",
                R"({"weight_map":{"a":"s1.safetensors","b":"s2.safetensors"}})");
@@ -265,7 +243,7 @@ TEST(SafetensorsFolder, RefusesAMissingShardAndATensorThatNoShardHas) {
 }
 
 TEST(SafetensorsFolder, ATensorInTwoShardsIsTakenFromWhereTheIndexSays) {
-  const Folder folder;
+  const TestFolder folder;
   folder.Write("s1.safetensors", Tensor("a", 4));
   folder.Write("s2.safetensors", Tensor("a", 8));
   folder.Write("s3.safetensors", Tensor("b"));
@@ -286,7 +264,7 @@ TEST(SafetensorsFolder, ATensorInTwoShardsIsTakenFromWhereTheIndexSays) {
 TEST(SafetensorsFolder, RefusesShardPathsThatLeaveTheFolder) {
   for (const char* shard : {"../x.safetensors", "/etc/passwd", "a/../../x", "..", ".", "", "a/",
                             "..\\\\x.safetensors", "x\\u0000y"}) {
-    const Folder folder;
+    const TestFolder folder;
     folder.Write("model.safetensors.index.json",
                  StrCat("{\"weight_map\":{\"a\":\"", shard, "\"}}"));
     EXPECT_HAS(OpenError(folder.path(), Code::kDataLoss), "outside the folder");
@@ -294,7 +272,7 @@ TEST(SafetensorsFolder, RefusesShardPathsThatLeaveTheFolder) {
 }
 
 TEST(SafetensorsFolder, RefusesAnIndexOfTheWrongForm) {
-  const Folder folder;
+  const TestFolder folder;
   for (const char* index : {"[]", "{}", "{\"weight_map\":[]}", "{\"weight_map\":{}}",
                             "{\"weight_map\":{\"a\":1}}", "<!doctype html>", "\xff", ""}) {
     folder.Write("model.safetensors.index.json", index);
@@ -303,7 +281,7 @@ TEST(SafetensorsFolder, RefusesAnIndexOfTheWrongForm) {
 }
 
 TEST(SafetensorsFolder, SaysWhatAFolderHoldsInstead) {
-  const Folder folder;
+  const TestFolder folder;
   EXPECT_HAS(OpenError(folder.path(), Code::kNotFound), "model.safetensors");
   EXPECT_HAS(OpenError(folder.path() + "/absent", Code::kNotFound), "absent");
   folder.Write("pytorch_model.bin", "PK");
