@@ -28,6 +28,16 @@ extern "C" void HoneOnInterrupt(int) {
 }
 extern "C" void HoneOnTerminate(int signal_number) { EndNow(128 + signal_number); }
 
+// A mapped file that another program cuts, or that lies on a disk that fails, raises this.
+extern "C" void HoneOnLostPages(int) {
+  static constexpr char kMessage[] =
+      "hone: error: a file lost its end, or its disk failed, while it was read (SIGBUS); let the "
+      "download finish, then run this again\n";
+  const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  static_cast<void>(written);
+  EndNow(6);
+}
+
 void Install(int signal_number, void (*handler)(int)) {
   struct sigaction action{};
   action.sa_handler = handler;
@@ -43,6 +53,8 @@ const std::atomic<bool>* CancelFlag() {
     Install(SIGINT, HoneOnInterrupt);
     Install(SIGTERM, HoneOnTerminate);
     Install(SIGHUP, HoneOnTerminate);
+    Install(SIGPIPE, HoneOnTerminate);
+    Install(SIGBUS, HoneOnLostPages);
     Install(SIGXFSZ, SIG_IGN);  // the write fails with a message instead
     return true;
   }();

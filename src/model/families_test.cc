@@ -275,7 +275,8 @@ TEST_F(Families, OtherVisionLanguageFoldersAreRefused) {
 
 TEST_F(Families, OtherKindsOfModelsAreNamed) {
   const std::pair<const char*, const char*> kinds[] = {{"BertForMaskedLM", "encoder"},
-                                                       {"RobertaModel", "not supported"}};
+                                                       {"RobertaModel", "without a language head"},
+                                                       {"RobertaForX", "not supported"}};
   for (const auto& [name, words] : kinds) {
     StartTiny("llama-linear");
     config_.Set("architectures", Json::Array{name});
@@ -286,6 +287,18 @@ TEST_F(Families, OtherKindsOfModelsAreNamed) {
   ExpectRefused("mixture of experts");
   config_.Set("is_encoder_decoder", true);
   ExpectRefused("encoder-decoder");
+}
+
+TEST_F(Families, OtherHeadsOnAKnownModelAreNamed) {
+  const std::pair<const char*, const char*> kinds[] = {
+      {"LlamaForSequenceClassification", "classifier"},
+      {"LlamaModel", "without a language head"},
+      {"LlamaForSomething", "a LlamaForCausalLM has model_type llama"}};
+  for (const auto& [name, words] : kinds) {
+    StartTiny("llama-linear");
+    config_.Set("architectures", Json::Array{name});
+    ExpectRefused(words);
+  }
 }
 
 TEST_F(Families, QuantizedSourcesAreNamedByTheirConfiguration) {

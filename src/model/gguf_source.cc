@@ -253,8 +253,12 @@ Status Fill(const GgufFile& file, const Family& family, Checkpoint* out) {
   std::vector<SourceTensor> tensors;
   tensors.reserve(file.tensors().size());
   for (const formats::GgufTensor& tensor : file.tensors()) {
-    tensors.push_back({tensor.name, tensor.shape, WeightTypeOf(tensor.type),
-                       formats::GgmlTypeName(tensor.type), tensor.data, {}});
+    tensors.push_back({tensor.name,
+                       tensor.shape,
+                       WeightTypeOf(tensor.type),
+                       formats::GgmlTypeName(tensor.type),
+                       tensor.data,
+                       {}});
   }
   std::sort(tensors.begin(), tensors.end(),
             [](const SourceTensor& a, const SourceTensor& b) { return a.name < b.name; });
@@ -291,6 +295,8 @@ Result<Checkpoint> ReadGguf(std::shared_ptr<const GgufFile> file) {
   out.source = path;
   out.model.keep_alive.push_back(file);
   if (Status status = Fill(*file, **family, &out); !status.ok()) {
+    // What the file itself says about a key names the path already.
+    if (status.message().starts_with(path)) return status;
     return std::move(status).Context(path);
   }
   HONE_ASSIGN(out.text, formats::ReadGgufText(*file));

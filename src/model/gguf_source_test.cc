@@ -337,6 +337,18 @@ TEST_F(Gguf, Olmo2HasNormsOverWholeRows) {
   ExpectSameLogits(0);
 }
 
+TEST_F(Gguf, AMissingKeyIsNamedWithThePathOnce) {
+  Load("llama3-rope");
+  writer_.header = {};
+  writer_.header.String("general.architecture", "llama");
+  WriteTensors();
+  auto got = Open();
+  ASSERT_FALSE(got.ok());
+  const std::string message(got.message());
+  EXPECT_NE(message.find("metadata \""), std::string::npos) << message;
+  EXPECT_EQ(message.find("model.gguf"), message.rfind("model.gguf")) << message;
+}
+
 TEST_F(Gguf, SlidingWindowsOfOlmo3AreRefused) {
   LoadTiny("olmo2", kOlmo2);
   U32("attention.sliding_window", 8);

@@ -83,6 +83,7 @@ std::string DescribeOtherKind(const Json& config, const std::string& name) {
       ends("ForQuestionAnswering") || ends("BertModel") || ends("BertaModel")) {
     return "an encoder or a classifier, not a causal language model";
   }
+  if (ends("Model")) return "a model without a language head, not a causal language model";
   return "";
 }
 
@@ -94,6 +95,9 @@ Result<const Family*> FindFamily(const Json& config) {
     const bool class_fits =
         std::find(classes.begin(), classes.end(), family->hf_class) != classes.end();
     if (type_fits && (class_fits || classes.empty())) return family;
+    if (!class_fits && !classes.empty() && !DescribeOtherKind(config, classes.front()).empty()) {
+      break;
+    }
     if (type_fits || class_fits) {
       return Status(Code::kUnsupported,
                     StrCat("config.json: architectures says ",

@@ -196,15 +196,18 @@ std::string ClassPrefix(const std::string& architecture) {
   return out;
 }
 
+bool IsGoogleKey(std::string_view key) {
+  const std::string_view name = WithoutPrefix(key);
+  return key == "default" || name == "prefill_decode" || name == "embedder";
+}
+
 }  // namespace
 
 bool IsGoogleRecipe(const Json& json) {
   if (json.IsArray()) return true;
-  if (!json.IsObject() || json.AsObject().empty() || json.Find("rules") != nullptr) return false;
-  return std::all_of(json.AsObject().begin(), json.AsObject().end(), [](const auto& entry) {
-    return entry.first == "default" || WithoutPrefix(entry.first) == "prefill_decode" ||
-           WithoutPrefix(entry.first) == "embedder";
-  });
+  if (!json.IsObject() || json.Find("rules") != nullptr) return false;
+  return std::any_of(json.AsObject().begin(), json.AsObject().end(),
+                     [](const auto& entry) { return IsGoogleKey(entry.first); });
 }
 
 Result<Recipe> ParseGoogleRecipe(const Json& json, std::string_view name,
@@ -214,6 +217,12 @@ Result<Recipe> ParseGoogleRecipe(const Json& json, std::string_view name,
   if (json.IsArray()) {
     HONE_TRY(AppendRules(json, ScopePart::kAll, &recipe.scope_rules));
   } else {
+    for (const auto& [key, entry] : json.AsObject()) {
+      if (!IsGoogleKey(key)) {
+        return Invalid(
+            StrCat("unknown key ", Quote(key), "; known are default, prefill_decode and embedder"));
+      }
+    }
     const Json* fallback = json.FindNonNull("default");
     const auto append = [&](std::string_view model_type, ScopePart part) -> Status {
       const Json* value = fallback;

@@ -141,6 +141,13 @@ TEST_F(GoogleRecipe, ABundleRecipeHasOneListForEachModel) {
   EXPECT_EQ(SchemeName(resolved->Get(Role::kHead, -1)), "int4_block32 octav");
 }
 
+TEST_F(GoogleRecipe, AnUnknownKeyBesideItsListsIsNamed) {
+  const auto recipe = Parse("{\"prefill_decode\": [" + kAll4 + "], \"zork\": []}");
+  ASSERT_FALSE(recipe.ok());
+  EXPECT_NE(std::string(recipe.message()).find("unknown key \"zork\""), std::string::npos)
+      << recipe.message();
+}
+
 TEST_F(GoogleRecipe, WhatHoneCannotDoIsRefusedByName) {
   const auto expect = [](const std::string& message, const char* part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;

@@ -151,14 +151,22 @@ TEST_F(Interrupt, ConvertEndsWith130AndLeavesNothing) {
   }
 }
 
-TEST_F(Interrupt, TerminateAndHangupEndConvertAtOnceAndLeaveNothing) {
-  for (const int number : {SIGTERM, SIGHUP}) {
+TEST_F(Interrupt, TerminateHangupAndAClosedPipeEndConvertAtOnceAndLeaveNothing) {
+  for (const int number : {SIGTERM, SIGHUP, SIGPIPE}) {
     Running convert(Convert(Big()));
     ASSERT_TRUE(WaitUntil([&] { return HasTemporary(); }));
     convert.Signal(number);
     EXPECT_EQ(convert.Wait(), 128 + number);
     EXPECT_TRUE(ListFolder(Folder()).empty());
   }
+}
+
+TEST_F(Interrupt, ASourceThatIsCutWhileItIsReadIsAReadErrorAndLeavesNothing) {
+  Running convert(Convert(Big()));
+  ASSERT_TRUE(WaitUntil([&] { return HasTemporary(100'000); }));
+  std::filesystem::resize_file(Big() + "/model.safetensors", 1000);
+  EXPECT_EQ(convert.Wait(), 6);
+  EXPECT_TRUE(ListFolder(Folder()).empty());
 }
 
 // The name of the bundle never stands for half a bundle. What was written so far keeps its

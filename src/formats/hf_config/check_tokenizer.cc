@@ -222,6 +222,18 @@ Status CheckParts(const Json& tokenizer) {
        {"BPEDecoder", "ByteLevel", "WordPiece", "Metaspace", "CTC", "Sequence", "Replace", "Fuse",
         "Strip", "ByteFallback"}},
   };
+  // The tokenizer library reads no other key and then fails without naming it.
+  for (const auto& [key, value] : tokenizer.AsObject()) {
+    constexpr std::string_view kOthers[] = {"version", "truncation", "padding", "added_tokens",
+                                            "model"};
+    const auto is_key = [name = std::string_view(key)](const Part& part) {
+      return part.key == name;
+    };
+    if (std::find(std::begin(kOthers), std::end(kOthers), key) == std::end(kOthers) &&
+        std::none_of(std::begin(parts), std::end(parts), is_key)) {
+      return Status(Code::kUnsupported, StrCat("unknown key ", Quote(key), "; remove it"));
+    }
+  }
   for (const Part& part : parts) {
     const Json* json = tokenizer.FindNonNull(part.key);
     if (json != nullptr) HONE_TRY(CheckPart(part, *json, 0));

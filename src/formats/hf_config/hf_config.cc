@@ -44,9 +44,26 @@ Result<Json> ParseObject(const std::string& path, std::string_view text) {
   return json;
 }
 
+// Whether an optional file is there. A link whose target is gone, as a download that was cut off
+// or a cleaned cache leaves it, is no missing file: without it the model would change in silence.
+Result<bool> HasFile(const std::string& path) {
+  if (FileExists(path)) return true;
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (!fs::exists(status)) return false;
+  if (fs::is_symlink(status)) {
+    return Status(Code::kNotFound,
+                  StrCat(path, ": is a link to no file; download it again, or remove it"));
+  }
+  return Status(Code::kInvalidArgument,
+                StrCat(path, ": is ", fs::is_directory(status) ? "a folder" : "no ordinary file",
+                       ", expected a file"));
+}
+
 // An optional file: an empty object if it is not there.
 Result<Json> ReadObjectOr(const std::string& path) {
-  if (!FileExists(path)) return Json(Json::Object{});
+  HONE_ASSIGN(const bool is_here, HasFile(path));
+  if (!is_here) return Json(Json::Object{});
   HONE_ASSIGN(const std::string text, ReadText(path));
   return ParseObject(path, text);
 }
@@ -220,9 +237,11 @@ Status ReadTemplates(const std::string& folder, const Json& tokenizer_config, Te
   };
   std::vector<Candidate> found;
   HONE_TRY(ReadAdditionalTemplates(folder, text));
-  if (const std::string path = JoinPath(folder, "chat_template.jinja"); FileExists(path)) {
-    HONE_ASSIGN(std::string body, ReadTemplateFile(path));
-    found.push_back({"chat_template.jinja", std::move(body)});
+  const std::string path = JoinPath(folder, "chat_template.jinja");
+  HONE_ASSIGN(const bool has_file, HasFile(path));
+  if (has_file) {
+    HONE_ASSIGN(std::string file_body, ReadTemplateFile(path));
+    found.push_back({"chat_template.jinja", std::move(file_body)});
   }
   const std::string json_path = JoinPath(folder, "chat_template.json");
   HONE_ASSIGN(const Json json, ReadObjectOr(json_path));
@@ -269,7 +288,8 @@ Result<HfFolder> ReadHfFolder(const std::string& folder) {
   HfFolder out;
   out.path = folder;
   const std::string config_path = JoinPath(folder, "config.json");
-  if (!FileExists(config_path)) {
+  HONE_ASSIGN(const bool has_config, HasFile(config_path));
+  if (!has_config) {
     return Status(
         Code::kNotFound,
         StrCat(config_path, ": not found",
@@ -281,7 +301,8 @@ Result<HfFolder> ReadHfFolder(const std::string& folder) {
   HONE_ASSIGN(out.config, ParseObject(config_path, config_text));
 
   const std::string tokenizer_path = JoinPath(folder, "tokenizer.json");
-  if (!FileExists(tokenizer_path)) return NoTokenizer(folder);
+  HONE_ASSIGN(const bool has_tokenizer, HasFile(tokenizer_path));
+  if (!has_tokenizer) return NoTokenizer(folder);
   HONE_ASSIGN(out.text.tokenizer_json, ReadText(tokenizer_path));
   HONE_ASSIGN(const Json tokenizer, ParseObject(tokenizer_path, out.text.tokenizer_json));
   auto num_ids = CheckTokenizerJson(tokenizer);

@@ -155,6 +155,21 @@ TEST(HfConfig, ATemplateFileThatIsAPointerOrAPageIsRefused) {
   EXPECT_HAS(folder.ErrorOf(Code::kDataLoss), "chat_template.jinja: this is a web page");
 }
 
+TEST(HfConfig, ALinkToNoFileIsNotTakenForAMissingFile) {
+  for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json",
+                           "generation_config.json", "chat_template.jinja", "chat_template.json"}) {
+    const Folder folder;
+    folder.Remove(name);
+    std::filesystem::create_symlink(folder.File("gone"), folder.File(name));
+    const std::string error = folder.ErrorOf(Code::kNotFound);
+    EXPECT_HAS(error, name);
+    EXPECT_HAS(error, "link to no file");
+    folder.Remove(name);
+    std::filesystem::create_directory(folder.File(name));
+    EXPECT_HAS(folder.ErrorOf(Code::kInvalidArgument), "is a folder, expected a file");
+  }
+}
+
 TEST(HfConfig, NamedTemplatesWithoutADefaultAreSaid) {
   const Folder folder;
   folder.Write("tokenizer_config.json",
@@ -299,6 +314,13 @@ TEST(CheckTokenizerJson, RefusesUnknownPartsByName) {
       with(R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Bar"}]})");
   EXPECT_HAS(TokenizerError(nested, Code::kUnsupported), "Bar");
   EXPECT_EQ(TokenizerSize(with(R"("decoder":{"type":"ByteLevel"},"pre_tokenizer":null)")), 1);
+}
+
+TEST(CheckTokenizerJson, RefusesUnknownKeysByName) {
+  EXPECT_HAS(TokenizerError(R"({"version":"1.0","truncation":null,"padding":null,"zork":1,)"
+                            R"("model":{"type":"BPE","vocab":{"a":0},"merges":[]}})",
+                            Code::kUnsupported),
+             "unknown key \"zork\"");
 }
 
 TEST(CheckTokenizerJson, RefusesMergesOfUnknownPiecesByRank) {

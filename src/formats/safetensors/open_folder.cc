@@ -41,7 +41,17 @@ Status NothingToRead(const std::string& folder) {
   if (is_adapter) {
     message += "; this looks like a LoRA adapter: merge it into its base model first";
   } else if (!others.empty()) {
-    message += StrCat("; found ", Quote(others.front()));
+    const std::string& first = others.front();
+    message += StrCat("; found ", Quote(first));
+    if (first.ends_with(".gguf")) {
+      message += ": give that file itself";
+    } else if (!first.ends_with(".safetensors")) {
+      message += ": convert it to safetensors first";
+    } else if (first.find("-of-") != std::string::npos) {
+      message += StrCat(", a shard: download ", kIndex, ", too");
+    } else {
+      message += StrCat(": if it holds the weights under Hugging Face's names, call it ", kSingle);
+    }
   } else if (!pickles.empty()) {
     message += StrCat("; only pickle weights were found (", Quote(pickles.front()),
                       "): convert them to safetensors first");

@@ -254,8 +254,9 @@ Result<std::vector<SafetensorsTensor>> ParseSafetensors(ByteSpan bytes) {
   const std::uint64_t header_end = kPrefixBytes + text.size();
   const std::uint64_t data_size = bytes.size() - header_end;
 
-  // Where the file should end, for a file that was cut off.
-  const std::uint64_t end = entries.empty() ? 0 : entries.back().end;
+  // Where the file should end, for a file that was cut off. Damaged offsets can end anywhere.
+  std::uint64_t end = 0;
+  for (const Entry& entry : entries) end = std::max(end, entry.end);
   for (const Entry& entry : entries) {
     Status status = CheckEntry(entry, header_end, bytes.size());
     if (status.ok()) continue;

@@ -200,6 +200,14 @@ TEST(Safetensors, AFileCutInHalfSaysExpectedAndFoundSize) {
   EXPECT_HAS(error, "a.w");
 }
 
+TEST(Safetensors, TheExpectedSizeIsThatOfTheTensorThatEndsLast) {
+  const std::string file = File(R"({"a":{"dtype":"U8","shape":[100],"data_offsets":[0,100]},)"
+                                R"("b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})",
+                                16);
+  EXPECT_HAS(ErrorOf(file), StrCat("expected a file of ", file.size() + 84, " bytes, have ",
+                                   file.size(), " bytes"));
+}
+
 std::string Tensor(std::string_view name, std::size_t bytes = 4) {
   return File(StrCat("{\"", name, "\":{\"dtype\":\"U8\",\"shape\":[", bytes,
                      "],\"data_offsets\":[0,", bytes, "]}}"),
