@@ -97,6 +97,16 @@ TEST(AtomicFile, AppearsOnlyAtCommit) {
   EXPECT_EQ(ReadFile("/nonexistent/x").code(), Code::kNotFound);
 }
 
+TEST(MappedFile, ANamedPipeIsRefusedAndNotWaitedFor) {
+  const std::string path = testing::TempDir() + "/hone_base_test.pipe";
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const auto map = MappedFile::Open(path);
+  ASSERT_FALSE(map.ok());
+  EXPECT_NE(map.message().find("not a regular file"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
 TEST(ThreadPool, RunsEveryPartOnce) {
   for (int threads : {1, 2, 4}) {
     ThreadPool pool(threads);

@@ -14,7 +14,8 @@
 namespace hone {
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a named pipe must not wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return Status(errno == ENOENT || errno == ENOTDIR ? Code::kNotFound : Code::kIo,
                   StrCat(path, ": cannot open: ", std::strerror(errno)));

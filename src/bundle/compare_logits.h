@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
+// How near two outputs must be to count as the same.
 #pragma once
 
 #include <span>

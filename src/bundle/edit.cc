@@ -60,7 +60,13 @@ class Planner {
     }
     for (const auto& [key, value] : request_.system) HONE_TRY(EditSystem(key, value));
     if (plan_.changes.empty()) return std::move(plan_);
-    HONE_ASSIGN(plan_.in_place, PlanInPlace(bundle_.map().bytes(), header_, contents_));
+    auto in_place = PlanInPlace(bundle_.map().bytes(), header_, contents_);
+    // The plan looks at the tables again; header_ is what they were before.
+    if (bundle_.HeaderChanged()) {
+      return Status(Code::kIo,
+                    StrCat(bundle_.path(), ": has changed since it was read; try again"));
+    }
+    HONE_ASSIGN(plan_.in_place, std::move(in_place));
     return std::move(plan_);
   }
 

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 #include "base/file.h"
 #include "base/test_folder.h"
@@ -287,6 +289,41 @@ TEST_F(Edit, TheThinkingDefaultIsALineOfTheTemplate) {
   request.thinking = ThinkingDefault::kTemplate;
   Apply(request);
   EXPECT_EQ(*Metadata().jinja_prompt_template, kTemplate);
+}
+
+TEST_F(Edit, AnotherEditBetweenReadingAndPlanningIsNotUndone) {
+  const auto bundle = Open();
+  EditRequest request;
+  request.system = {{"Authors", "another"}};  // does not change the size of the file
+  Apply(request);
+  request.system = {{"Name", "me"}};
+  const auto plan = PlanEdit(*bundle, request);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.message().find("has changed"), std::string::npos);
+}
+
+TEST_F(Edit, ReadersBesideAnEditFindTheFileWhole) {
+  std::atomic<bool> done = false;
+  std::atomic<int> opened = 0;
+  std::vector<std::string> refusals;
+  std::thread reader([&] {
+    while (!done) {
+      const auto bundle = litertlm::Bundle::Open(path_);
+      if (!bundle.ok()) refusals.emplace_back(bundle.message());
+      ++opened;
+    }
+  });
+  for (int i = 1; i <= 30; ++i) {
+    if (i % 8 == 0) Put(original_);
+    EditRequest request;
+    request.top_k = i;
+    auto plan = PlanEdit(*Open(), request);
+    ASSERT_TRUE(plan.ok()) << plan.message();
+    EXPECT_TRUE(WriteInPlace(path_, plan->in_place).ok());
+  }
+  done = true;
+  reader.join();
+  EXPECT_TRUE(refusals.empty()) << refusals.size() << " of " << opened << ": " << refusals[0];
 }
 
 TEST_F(Edit, AFileThatChangedMeanwhileIsLeftAlone) {

@@ -318,7 +318,8 @@ class TomlReader {
 
 // toml++ 3.3 has undefined behaviour for some characters outside ASCII, so it gets none: in texts
 // in double quotes they become escapes, in comments they do not matter, and elsewhere they are
-// refused (also in single quotes, which have no escapes).
+// refused (also in single quotes, which have no escapes). It also makes a table for every part of a
+// dotted key and frees them by recursion, so long keys are refused, too.
 class AsciiToml {
  public:
   explicit AsciiToml(std::string_view text) : text_(text) {}
@@ -329,6 +330,7 @@ class AsciiToml {
         HONE_TRY(Character());
         continue;
       }
+      HONE_TRY(KeyPart(text_[at_]));
       Ascii();
     }
     return std::move(out_);
@@ -336,6 +338,19 @@ class AsciiToml {
 
  private:
   enum class State : std::uint8_t { kPlain, kComment, kText };
+  static constexpr int kMaxKeyParts = 16;
+
+  std::int64_t Line() const {
+    return 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+  }
+
+  // What stands between two of these belongs to one key or value.
+  Status KeyPart(char c) {
+    if (state_ != State::kPlain) return {};
+    if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
+    if (c != '.' || ++dots_ < kMaxKeyParts) return {};
+    return Bad(StrCat("line ", Line(), ": a key has more than ", kMaxKeyParts, " parts"));
+  }
 
   void Copy(std::size_t count) {
     out_ += text_.substr(at_, count);
@@ -363,6 +378,9 @@ class AsciiToml {
     const bool ends = text_.substr(at_, quote_.size()) == quote_;
     if (ends || (c == '\n' && quote_.size() == 1)) state_ = State::kPlain;
     Copy(ends ? quote_.size() : 1);
+    if (!ends || quote_.size() == 1) return;
+    // A text in three quotes may end with one or two of its own before them.
+    for (int own = 0; own < 2 && at_ < text_.size() && text_[at_] == c; ++own) Copy(1);
   }
 
   // One character outside ASCII; the text is UTF-8.
@@ -380,9 +398,8 @@ class AsciiToml {
     } else if (state_ == State::kComment) {
       out_ += '?';
     } else {
-      const auto line =
-          1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
-      return Bad(StrCat("line ", line, ": a character outside ASCII must stand in double quotes"));
+      return Bad(
+          StrCat("line ", Line(), ": a character outside ASCII must stand in double quotes"));
     }
     at_ = std::min(at_ + size, text_.size());
     return {};
@@ -391,6 +408,7 @@ class AsciiToml {
   std::string_view text_;
   std::size_t at_ = 0;
   State state_ = State::kPlain;
+  int dots_ = 0;  // of the key or value at hand
   std::string quote_;
   std::string out_;
 };

@@ -158,6 +158,25 @@ TEST(ModelToml, CharactersOutsideAsciiStandInDoubleQuotes) {
 
 TEST(ModelToml, DeepNestingIsAnErrorAndNoCrash) {
   EXPECT_FALSE(ParseModelToml(StrCat("a = ", std::string(100'000, '['))).ok());
+  std::string dotted = "a";
+  for (int i = 0; i < 200'000; ++i) dotted += ".a";
+  EXPECT_NE(Error(StrCat("\n[", dotted, "]")).find("line 2: a key has more than"),
+            std::string::npos);
+  EXPECT_NE(Error(StrCat("[[", dotted, "]]")).find("a key has more"), std::string::npos);
+  EXPECT_NE(Error(StrCat(dotted, " = 1")).find("a key has more"), std::string::npos);
+  EXPECT_NE(Error(StrCat("a = [{", dotted, " = 1}]")).find("a key has more"), std::string::npos);
+  // The text ends at the last quote, so the key behind it is one.
+  EXPECT_NE(Error(StrCat("a = {b = \"\"\"b\"\"\"\", ", dotted, " = 1}")).find("a key has more"),
+            std::string::npos);
+}
+
+TEST(ModelToml, DotsInTextsAreNoKeys) {
+  const std::string dots(1000, '.');
+  const ModelToml toml =
+      Parse(StrCat("[system_metadata]\nentries=[{key=\"k\",value_type=\"String\",value=\"\"\"",
+                   dots, "\"\"\"\"}]  # ", dots, "\n"));
+  ASSERT_EQ(toml.system.size(), 1u);
+  EXPECT_EQ(toml.system[0].value, dots + "\"");
 }
 
 TEST(PackProto, TextAndBytesAreTheSameMessage) {

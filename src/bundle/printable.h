@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
+// Text from a file, safe to print.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace hone::bundle {
 
-// Text from a file without what a terminal would obey; the middle of long text is left out.
+// Without what a terminal would obey; the middle of long text is left out.
 std::string Printable(std::string_view text, std::size_t max_columns = 200);
 
 }  // namespace hone::bundle

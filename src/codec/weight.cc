@@ -167,6 +167,12 @@ Status CheckFiniteScales(const WeightView& view) {
     if (!std::isfinite(scale)) {
       return Status(Code::kDataLoss, StrCat("scale ", i, " is not a finite number"));
     }
+    // Every code may stand for a number: float32 must hold the largest. Halves cannot be so large.
+    const float largest_code = view.type.coding == Coding::kF8E4M3 ? 448.0f : 127.0f;
+    if (!std::isfinite(scale * largest_code)) {
+      return Status(Code::kDataLoss,
+                    StrCat("scale ", i, " is too large: float32 cannot hold its values"));
+    }
   }
   return {};
 }

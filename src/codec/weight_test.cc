@@ -107,6 +107,19 @@ TEST(WeightView, RefusesWrongByteCountsAndScales) {
   EXPECT_FALSE(CheckView({{Coding::kInt4, 32}, 1, 32, nibbles, Raw<std::uint16_t>({0x7e00})}).ok());
 }
 
+TEST(WeightView, RefusesScalesWhoseValuesOverflow) {
+  const std::vector<std::byte> codes(2);
+  const auto check = [&](Coding coding, float scale) {
+    return CheckView({{coding, 0}, 1, 2, codes, Raw<float>({scale})});
+  };
+  EXPECT_TRUE(check(Coding::kInt8, 2e36f).ok());
+  EXPECT_TRUE(check(Coding::kF8E4M3, 7e35f).ok());
+  EXPECT_EQ(check(Coding::kInt8, -3e38f).code(), Code::kDataLoss);
+  const Status status = check(Coding::kF8E4M3, 3e38f);
+  EXPECT_EQ(status.code(), Code::kDataLoss);
+  EXPECT_NE(status.message().find("scale 0"), std::string_view::npos) << status.message();
+}
+
 TEST(DecodeRows, ReadsFloatsAtAnyAlignment) {
   std::vector<std::byte> memory(1 + 6 * 4);
   const std::vector<float> values = {0.0f, -1.5f, 3.25f, 1e-30f, 65504.0f, -2.0f};

@@ -162,7 +162,7 @@ Status HttpLoop::State::Arm(Call* call) {
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_seconds));
   curl_easy_setopt(easy, CURLOPT_TIMEOUT, static_cast<long>(request.total_seconds));
-  curl_easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, "hone");
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error.data());
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, HoneHubHeader);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);

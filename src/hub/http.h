@@ -56,7 +56,6 @@ class HttpLoop {
   struct Options {
     int stall_seconds = 30;
     std::string ca_file;
-    std::string user_agent = "hone";
   };
   // Fails in a build without libcurl.
   static Result<std::unique_ptr<HttpLoop>> Create(const Options& options);

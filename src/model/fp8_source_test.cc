@@ -158,6 +158,18 @@ TEST_F(Fp8, MissingAndWrongScalesAreNamed) {
   ExpectRefused("weight_block_size");
 }
 
+TEST_F(Fp8, AScaleWhoseValuesOverflowIsFound) {
+  StartFp8("llama-linear", 0, true, "_scale");
+  const float huge = 3e38f;
+  Stored& scales = fp8_["model.layers.0.mlp.down_proj.weight_scale"];
+  std::memcpy(scales.bytes.data(), &huge, sizeof huge);
+  WriteSafetensors(fp8_, *folder_);
+  auto got = Open();
+  const Status status = got.ok() ? CheckFinite(got->model.layers[0].down) : std::move(got).status();
+  EXPECT_EQ(status.code(), Code::kDataLoss);
+  EXPECT_NE(status.message().find("scale 0"), std::string_view::npos) << status.message();
+}
+
 TEST_F(Fp8, NaNIsFound) {
   StartFp8("llama-linear", 0, true, "_scale");
   Stored& down = fp8_["model.layers.0.mlp.down_proj.weight"];

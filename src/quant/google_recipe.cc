@@ -217,11 +217,10 @@ Result<Recipe> ParseGoogleRecipe(const Json& json, std::string_view name,
   if (json.IsArray()) {
     HONE_TRY(AppendRules(json, ScopePart::kAll, &recipe.scope_rules));
   } else {
-    for (const auto& [key, entry] : json.AsObject()) {
-      if (!IsGoogleKey(key)) {
-        return Invalid(
-            StrCat("unknown key ", Quote(key), "; known are default, prefill_decode and embedder"));
-      }
+    for (const auto& entry : json.AsObject()) {
+      if (IsGoogleKey(entry.first)) continue;
+      return Invalid(StrCat("unknown key ", Json(entry.first).Dump(),
+                            "; known are default, prefill_decode and embedder"));
     }
     const Json* fallback = json.FindNonNull("default");
     const auto append = [&](std::string_view model_type, ScopePart part) -> Status {

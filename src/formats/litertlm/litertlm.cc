@@ -8,7 +8,9 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "base/text.h"
 #include "formats/foreign_file.h"
@@ -233,6 +235,11 @@ std::string_view Section::Item(std::string_view key) const {
 
 namespace {
 
+std::vector<std::byte> CopyStart(ByteSpan bytes) {
+  const ByteSpan start = bytes.first(std::min<std::size_t>(bytes.size(), kHeaderBegin + 8));
+  return {start.begin(), start.end()};
+}
+
 // What the header says, with the sections wherever they are.
 Result<Header> ReadContents(ByteSpan file_bytes, std::uint64_t* header_end,
                             std::vector<std::string>* warnings) {
@@ -308,14 +315,28 @@ Result<std::vector<std::byte>> EncodeHeader(const Header& header) {
 }
 
 Result<std::shared_ptr<const Bundle>> Bundle::Open(const std::string& path) {
-  HONE_ASSIGN(MappedFile map, MappedFile::Open(path));
-  std::shared_ptr<Bundle> bundle(new Bundle());
-  bundle->map_ = std::make_unique<MappedFile>(std::move(map));
-  auto header = ParseHeader(bundle->map_->bytes(), &bundle->warnings_);
-  if (!header.ok()) return std::move(header).status().Context(path);
-  bundle->header_ = *std::move(header);
-  return std::shared_ptr<const Bundle>(std::move(bundle));
+  // An edit in place may end between the look at the file's size and the look at its header, which
+  // then speaks of sections behind that size. Such a file is read again.
+  constexpr int kTries = 8;
+  for (int i = 1;; ++i) {
+    HONE_ASSIGN(MappedFile map, MappedFile::Open(path));
+    std::shared_ptr<Bundle> bundle(new Bundle());
+    bundle->map_ = std::make_unique<MappedFile>(std::move(map));
+    const ByteSpan bytes = bundle->map_->bytes();
+    bundle->start_ = CopyStart(bytes);
+    auto header = ParseHeader(bytes, &bundle->warnings_);
+    if (header.ok()) {
+      bundle->header_ = *std::move(header);
+      return std::shared_ptr<const Bundle>(std::move(bundle));
+    }
+    std::error_code error;
+    const bool changed =
+        std::filesystem::file_size(path, error) != bytes.size() || bundle->HeaderChanged();
+    if (error || !changed || i == kTries) return std::move(header).status().Context(path);
+  }
 }
+
+bool Bundle::HeaderChanged() const { return CopyStart(map_->bytes()) != start_; }
 
 ByteSpan Bundle::SectionBytes(const Section& section) const {
   // The header was checked against the map, but the caller may pass a section of another bundle.

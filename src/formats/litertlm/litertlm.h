@@ -72,6 +72,8 @@ class Bundle {
   const Header& header() const { return header_; }
   const std::string& path() const { return map_->path(); }
   const MappedFile& map() const { return *map_; }
+  // An edit in place has switched to another header since this was opened.
+  bool HeaderChanged() const;
   ByteSpan SectionBytes(const Section& section) const;
   // The first section of a type; model_type ("tf_lite_embedder", case ignored) narrows it, and a
   // TFLiteModel without model_type counts as tf_lite_prefill_decode. Null if there is none.
@@ -81,6 +83,7 @@ class Bundle {
  private:
   Bundle() = default;
   std::unique_ptr<MappedFile> map_;
+  std::vector<std::byte> start_;  // the bytes before the tables, and where their root is
   Header header_;
   std::vector<std::string> warnings_;
 };

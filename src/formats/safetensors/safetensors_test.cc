@@ -296,6 +296,9 @@ TEST(SafetensorsFolder, SaysWhatAFolderHoldsInstead) {
   EXPECT_HAS(OpenError(folder.path(), Code::kNotFound), "pickle");
   folder.Write("consolidated.safetensors", Tensor("a"));
   EXPECT_HAS(OpenError(folder.path(), Code::kNotFound), "consolidated.safetensors");
+  folder.Write("a-model-00001-of-00002.safetensors", Tensor("a"));
+  EXPECT_HAS(OpenError(folder.path(), Code::kNotFound),
+             "a shard: download model.safetensors.index.json, too");
   folder.Write("adapter_model.safetensors", Tensor("a"));
   EXPECT_HAS(OpenError(folder.path(), Code::kNotFound), "LoRA adapter");
   folder.Write("model.safetensors", File("{}", 0));
@@ -328,7 +331,7 @@ TEST(SafetensorsGolden, BadFilesAreNamedInOneSentence) {
       {"empty-file", Code::kDataLoss, {"empty", "model.safetensors"}},
       {"header-huge-length", Code::kDataLoss, {"header", "4611686018427387904"}},
       {"offsets-out-of-range", Code::kDataLoss, {tensor, "out of range"}},
-      {"shape-bytes-mismatch", Code::kDataLoss, {tensor, "[16,33]"}},
+      {"shape-bytes-mismatch", Code::kDataLoss, {tensor, "[16, 33]"}},
       {"negative-dim", Code::kDataLoss, {tensor, "-16"}},
       {"not-safetensors", Code::kDataLoss, {"not a safetensors file", "web page"}},
       {"pickle-only", Code::kNotFound, {"safetensors", "pickle"}},
