@@ -63,8 +63,7 @@ class Planner {
     auto in_place = PlanInPlace(bundle_.map().bytes(), header_, contents_);
     // The plan looks at the tables again; header_ is what they were before.
     if (bundle_.HeaderChanged()) {
-      return Status(Code::kIo,
-                    StrCat(bundle_.path(), ": has changed since it was read; try again"));
+      return Status(Code::kIo, "has changed since it was read; try again");
     }
     HONE_ASSIGN(plan_.in_place, std::move(in_place));
     return std::move(plan_);
