@@ -339,7 +339,7 @@ TEST_F(Gguf, Olmo2HasNormsOverWholeRows) {
 
 TEST_F(Gguf, AMissingKeyIsNamedWithThePathOnce) {
   Load("llama3-rope");
-  writer_.header = {};
+  writer_.header = formats::testing::GgufBuilder();
   writer_.header.String("general.architecture", "llama");
   WriteTensors();
   auto got = Open();
