@@ -98,6 +98,11 @@ Result<Plan> MakePlan(const model::DecoderModel& model, const ExportOptions& opt
                                    plan.build.context));
   HONE_ASSIGN(plan.schemes, quant::Resolve(options.recipe, model.spec, options.strict));
   plan.notes = plan.schemes.notes;
+  for (const std::int64_t length : options.prefill) {
+    if (length <= plan.build.context) continue;
+    plan.notes.push_back(StrCat("prefill length ", length, " is left out: the context is ",
+                                plan.build.context));
+  }
   if (options.max_buffer != 0) {
     const FitRequest request{.max_bytes = options.max_buffer,
                              .keep_context = options.context != 0,

@@ -31,7 +31,7 @@ std::string OrdinaryText(const bridge::Tokenizer& tokenizer, std::int32_t id) {
     if (token.id == id && token.special) return "";
   }
   const auto decoded = tokenizer.Decode(std::span(&id, 1), /*skip_special=*/false);
-  if (!decoded.ok()) return "no token";
+  if (!decoded.ok() || decoded->empty()) return "no token";
   std::string_view text = *decoded;
   if (std::all_of(text.begin(), text.end(), IsSpace)) {
     return StrCat("white space (", Json(*decoded).Dump(), ")");

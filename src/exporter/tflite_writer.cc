@@ -269,11 +269,10 @@ bool AllFinite(std::span<const float> values) {
 }
 
 // The error for a weight in which something was found that is not finite.
-Status NonFinite(const model::Weight& weight) {
+// The message of CheckFinite where it has one: it counts over the whole tensor.
+Status NonFinite(const model::Weight& weight, Status otherwise) {
   const Status found = model::CheckFinite(weight);
-  if (found.ok()) {
-    return Status(Code::kInternal, StrCat(weight.name, ": not finite, but no value of it is"));
-  }
+  if (found.ok()) return otherwise;
   return Status(
       found.code(),
       StrCat(found.message(), "; the checkpoint is damaged, or convert with --allow-nonfinite"));
@@ -296,7 +295,10 @@ Result<std::vector<float>> ReadChannelScales(const model::Weight& weight,
       scales[static_cast<std::size_t>(r)] = quant::ChooseScales(scheme, row)[0];
     }
   });
-  if (!finite) return NonFinite(weight);
+  if (!finite) {
+    return NonFinite(weight, Status(Code::kInternal,
+                                    StrCat(weight.name, ": not finite, but no value of it is")));
+  }
   return scales;
 }
 
@@ -427,7 +429,9 @@ Result<std::vector<std::byte>> TfliteWriter::WriteCodes(const graph::WeightSourc
     auto quantized = quant::QuantizeRows(weight, source.scheme, begin, std::min(band, rows - begin),
                                          pass.pool, pass.allow_nonfinite);
     // The numbers of a message are those of the whole weight.
-    if (quantized.code() == Code::kDataLoss) return NonFinite(weight);
+    if (quantized.code() == Code::kDataLoss) {
+      return NonFinite(weight, std::move(quantized).status());
+    }
     if (!quantized.ok()) return std::move(quantized).status();
     scales.insert(scales.end(), quantized->scales.begin(), quantized->scales.end());
     const std::size_t bytes = quantized->codes.size();

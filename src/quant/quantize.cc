@@ -79,6 +79,12 @@ struct NonFinite {
   std::int64_t first = 0;
 };
 
+// Whether a block holds values that its largest scale cannot reach.
+bool IsTooLarge(const Scheme& scheme, std::span<const float> block, float scale) {
+  return scheme.type.block != 0 && scale >= kLargestBlockScale &&
+         MaxAbs(block) > kLargestBlockScale * MaxCode(scheme.type.coding);
+}
+
 NonFinite FindNonFinite(std::span<const float> row) {
   std::int64_t count = 0;
   for (float v : row) count += IsFinite(v) ? 0 : 1;
@@ -115,6 +121,7 @@ class Worker {
     std::vector<float> row(cols_);
     std::vector<float> scales(row_scales_);
     NonFinite found;
+    std::int64_t too_large = -1;
     for (std::int64_t r = begin; r < end; ++r) {
       model::ReadRows(weight_, first_row_ + r, 1, row.data());
       const NonFinite in_row = FindNonFinite(row);
@@ -123,14 +130,27 @@ class Worker {
         found.count += in_row.count;
       }
       Encode(static_cast<std::size_t>(r), row, in_row.count != 0, scales);
+      if (scheme_.type.coding == Coding::kF32) continue;
+      for (std::size_t b = 0; b < row_scales_; ++b) {
+        const std::size_t block = cols_ / row_scales_;
+        const std::span<const float> values(row.data() + b * block, block);
+        if (too_large < 0 && IsTooLarge(scheme_, values, scales[b])) {
+          too_large = (first_row_ + r) * out_->cols + static_cast<std::int64_t>(b * block);
+        }
+      }
     }
-    if (found.count == 0) return;
+    if (found.count == 0 && too_large < 0) return;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (total_.count == 0 || found.first < total_.first) total_.first = found.first;
+    if (found.count != 0 && (total_.count == 0 || found.first < total_.first)) {
+      total_.first = found.first;
+    }
     total_.count += found.count;
+    if (too_large >= 0 && (too_large_ < 0 || too_large < too_large_)) too_large_ = too_large;
   }
 
   const NonFinite& non_finite() const { return total_; }
+  // Index where the first block begins whose values no scale can reach; -1: there is none.
+  std::int64_t too_large() const { return too_large_; }
 
  private:
   void Encode(std::size_t r, std::span<float> row, bool non_finite, std::span<float> scales) {
@@ -156,6 +176,7 @@ class Worker {
   std::size_t row_scales_;
   std::mutex mutex_;
   NonFinite total_;
+  std::int64_t too_large_ = -1;
 };
 
 Status CheckScheme(const Scheme& scheme) {
@@ -219,6 +240,15 @@ Result<codec::WeightBuffer> QuantizeRows(const model::Weight& weight, const Sche
                          " NaN or Inf, the first at index ", bad.first, " (row ", bad.first / cols,
                          ", column ", bad.first % cols,
                          "); the checkpoint is damaged, or convert with --allow-nonfinite"));
+  }
+  if (const std::int64_t at = worker.too_large(); at >= 0) {
+    return Status(
+        Code::kDataLoss,
+        StrCat(weight.name, ": the block at row ", at / cols, ", column ", at % cols,
+               " holds values over ",
+               static_cast<std::int64_t>(kLargestBlockScale * MaxCode(scheme.type.coding)),
+               ", which ", codec::TypeName(scheme.type),
+               " cannot store; the checkpoint is damaged, or store this tensor as int8"));
   }
   return out;
 }

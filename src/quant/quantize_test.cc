@@ -294,6 +294,18 @@ TEST(QuantizeWeight, AllowNonFiniteKeepsTheRestOfTheRow) {
   EXPECT_NEAR(decoded[3], 0.5f, 0.004f);
 }
 
+TEST(QuantizeWeight, RefusesBlocksThatNoScaleCanReach) {
+  Matrix m = RandomMatrix(4, 64, 1.0f, 11);
+  m.values[2 * 64 + 40] = 1e6f;  // fp16 ends at 65504, a code at 7
+  ThreadPool pool(2);
+  auto min_max = QuantizeWeight(m.weight(), {{Coding::kInt4, 32}, Algorithm::kMinMax}, pool);
+  ASSERT_EQ(min_max.code(), Code::kDataLoss);
+  EXPECT_NE(min_max.message().find("row 2, column 32"), std::string_view::npos)
+      << min_max.message();
+  m.values[2 * 64 + 40] = 4e5f;
+  EXPECT_TRUE(QuantizeWeight(m.weight(), {{Coding::kInt4, 32}, Algorithm::kMinMax}, pool).ok());
+}
+
 TEST(QuantizeWeight, RefusesABlockThatDoesNotDivideAndUnknownTypes) {
   const Matrix m = RandomMatrix(2, 48, 1.0f, 9);
   ThreadPool pool(1);
