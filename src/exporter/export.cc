@@ -100,8 +100,8 @@ Result<Plan> MakePlan(const model::DecoderModel& model, const ExportOptions& opt
   plan.notes = plan.schemes.notes;
   for (const std::int64_t length : options.prefill) {
     if (length <= plan.build.context) continue;
-    plan.notes.push_back(StrCat("prefill length ", length, " is left out: the context is ",
-                                plan.build.context));
+    plan.notes.push_back(
+        StrCat("prefill length ", length, " is left out: the context is ", plan.build.context));
   }
   if (options.max_buffer != 0) {
     const FitRequest request{.max_bytes = options.max_buffer,
