@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The container: is it a bundle, is it whole, are its sections where they should be.
 #include <algorithm>
-#include <cctype>
 #include <map>
 
+#include "base/text.h"
 #include "bundle/check_groups.h"
 #include "formats/foreign_file.h"
 
@@ -87,8 +87,7 @@ void CheckKinds(const Subject& subject, Findings& out) {
                                         static_cast<int>(section.type), ", which is unknown"));
     }
     if (section.type == SectionType::kGenericBinaryData) continue;
-    std::string type(section.Item("model_type"));
-    for (char& c : type) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string type = LowerCase(section.Item("model_type"));
     const auto [same, is_new] = first.try_emplace({section.type, type}, i);
     if (!is_new) {
       out.Add("section-duplicate", StrCat(SectionText(i, section), " repeats section ",

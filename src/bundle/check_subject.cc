@@ -3,9 +3,9 @@
 #include "bundle/check_subject.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "formats/litertlm/read_header.h"
 #include "model/lift.h"
@@ -17,12 +17,6 @@ namespace litertlm = formats::litertlm;
 namespace tflite = formats::tflite;
 using litertlm::Section;
 using litertlm::SectionType;
-
-std::string LowerCase(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 void ReadMetadata(Subject& subject) {
   const litertlm::Bundle& bundle = *subject.bundle;

@@ -81,7 +81,7 @@ struct NonFinite {
 
 // Whether a block holds values that its largest scale cannot reach.
 bool IsTooLarge(const Scheme& scheme, std::span<const float> block, float scale) {
-  return scheme.type.block != 0 && scale >= kLargestBlockScale &&
+  return scale >= kLargestBlockScale &&
          MaxAbs(block) > kLargestBlockScale * MaxCode(scheme.type.coding);
 }
 
@@ -130,11 +130,10 @@ class Worker {
         found.count += in_row.count;
       }
       Encode(static_cast<std::size_t>(r), row, in_row.count != 0, scales);
-      if (scheme_.type.coding == Coding::kF32) continue;
-      for (std::size_t b = 0; b < row_scales_; ++b) {
-        const std::size_t block = cols_ / row_scales_;
+      const auto block = static_cast<std::size_t>(scheme_.type.block);
+      for (std::size_t b = 0; block != 0 && too_large < 0 && b < row_scales_; ++b) {
         const std::span<const float> values(row.data() + b * block, block);
-        if (too_large < 0 && IsTooLarge(scheme_, values, scales[b])) {
+        if (IsTooLarge(scheme_, values, scales[b])) {
           too_large = (first_row_ + r) * out_->cols + static_cast<std::int64_t>(b * block);
         }
       }
