@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Prints how fast a plain loop reads memory: the limit of decode. One JSON line.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <latch>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kPage = 2 << 20;
+constexpr int kSums = 8;  // independent, so that additions do not wait for each other
+
+struct Options {
+  int threads = 2;
+  std::size_t mib = 1024;
+  int passes = 10;
+};
+
+// The widest loads that the processor has, where the compiler can choose at run time.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HONE_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HONE_WIDEST
+#endif
+
+// Reads every byte; the sum keeps the compiler from leaving the loop out.
+HONE_WIDEST std::uint64_t Sum(const std::uint64_t* words, std::size_t count) {
+  std::uint64_t sums[kSums] = {};
+  for (std::size_t i = 0; i + kSums <= count; i += kSums) {
+    for (std::size_t j = 0; j < kSums; ++j) sums[j] += words[i + j];
+  }
+  std::uint64_t total = 0;
+  for (std::uint64_t sum : sums) total += sum;
+  return total;
+}
+
+// Of the whole process, in KiB: whether the kernel gave 2 MB pages at all.
+std::int64_t HugePageKib() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("AnonHugePages:", 0) == 0) return std::atoll(line.c_str() + 14);
+  }
+  return -1;
+}
+
+// Seconds of one pass of all threads over the words.
+double Pass(const std::uint64_t* words, std::size_t count, int threads, std::uint64_t* sink) {
+  std::latch ready(threads + 1);
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads));
+  std::vector<std::thread> pool;
+  const std::size_t share = count / static_cast<std::size_t>(threads);
+  for (int t = 0; t < threads; ++t) {
+    pool.emplace_back([&, t] {
+      ready.arrive_and_wait();
+      sums[static_cast<std::size_t>(t)] = Sum(words + share * static_cast<std::size_t>(t), share);
+    });
+  }
+  ready.arrive_and_wait();
+  const auto start = std::chrono::steady_clock::now();
+  for (std::thread& thread : pool) thread.join();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  for (std::uint64_t sum : sums) *sink += sum;
+  return seconds.count();
+}
+
+bool ParseOptions(int argc, char** argv, Options* out) {
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 >= argc) return false;
+    const std::string_view name = argv[i];
+    const std::string_view text = argv[i + 1];
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 1) return false;
+    if (name == "--threads" && value <= 256) {
+      out->threads = value;
+    } else if (name == "--mib" && value <= 65536) {
+      out->mib = static_cast<std::size_t>(value);
+    } else if (name == "--passes") {
+      out->passes = value;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+int Run(const Options& options) {
+  const std::size_t bytes = options.mib << 20;
+  void* room =
+      ::mmap(nullptr, bytes + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    std::fprintf(stderr, "read_bandwidth: no memory for %zu MiB; use a smaller --mib\n",
+                 options.mib);
+    return 6;
+  }
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(room) + kPage - 1) / kPage * kPage;
+  auto* words = reinterpret_cast<std::uint64_t*>(begin);
+  const std::size_t count = bytes / sizeof(std::uint64_t);
+  const bool advised = ::madvise(words, bytes, MADV_HUGEPAGE) == 0;
+  for (std::size_t i = 0; i < count; ++i) words[i] = i;
+  std::vector<double> rates;
+  std::uint64_t sink = 0;
+  for (int i = 0; i < options.passes; ++i) {
+    rates.push_back(static_cast<double>(bytes) / 1e9 / Pass(words, count, options.threads, &sink));
+  }
+  const std::int64_t huge_kib = HugePageKib();
+  std::sort(rates.begin(), rates.end());
+  std::printf(
+      "{\"threads\": %d, \"bytes\": %zu, \"passes\": %d, \"best_gb_s\": %.3f, "
+      "\"median_gb_s\": %.3f, \"advised\": %s, \"huge_page_kib\": %lld, \"sum\": %llu}\n",
+      options.threads, bytes, options.passes, rates.back(), rates[rates.size() / 2],
+      advised ? "true" : "false", static_cast<long long>(huge_kib),
+      static_cast<unsigned long long>(sink));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!ParseOptions(argc, argv, &options)) {
+    std::fprintf(stderr, "usage: read_bandwidth [--threads N] [--mib N] [--passes N]\n");
+    return 2;
+  }
+  return Run(options);
+}
