@@ -17,7 +17,21 @@ function(hone_rust_version program out)
   endif()
 endfunction()
 
-# hone_find_cargo(): sets HONE_CARGO and HONE_RUSTC to a pair that is new enough, or stops.
+# hone_rust_has_target(rustc out): whether rustc can compile for HONE_RUST_TARGET.
+function(hone_rust_has_target rustc out)
+  set(${out} TRUE PARENT_SCOPE)
+  if(HONE_RUST_TARGET)
+    execute_process(COMMAND "${rustc}" --target "${HONE_RUST_TARGET}" --print target-libdir
+      OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    file(GLOB std "${folder}/libstd-*.rlib")
+    if(NOT std)
+      set(${out} FALSE PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
+# hone_find_cargo(): sets HONE_CARGO and HONE_RUSTC to a pair that is new enough, and that can
+# compile for HONE_RUST_TARGET when that is set, or stops.
 function(hone_find_cargo)
   if(HONE_CARGO AND HONE_RUSTC)
     return()
@@ -35,6 +49,11 @@ function(hone_find_cargo)
     hone_rust_version("${folder}/rustc" rustc_version)
     if(cargo_version VERSION_GREATER_EQUAL HONE_RUST_MINIMUM
        AND rustc_version VERSION_GREATER_EQUAL HONE_RUST_MINIMUM)
+      hone_rust_has_target("${folder}/rustc" has_target)
+      if(NOT has_target)
+        list(APPEND found "${folder}/rustc ${rustc_version} without ${HONE_RUST_TARGET}")
+        continue()
+      endif()
       message(STATUS "Rust: ${folder}/cargo ${cargo_version}")
       set(HONE_CARGO "${folder}/cargo" CACHE FILEPATH "cargo, ${HONE_RUST_MINIMUM} or newer")
       set(HONE_RUSTC "${folder}/rustc" CACHE FILEPATH "rustc, ${HONE_RUST_MINIMUM} or newer")
@@ -47,6 +66,14 @@ function(hone_find_cargo)
     list(JOIN found ", " found)
   else()
     set(found "none")
+  endif()
+  if(HONE_RUST_TARGET)
+    message(FATAL_ERROR
+      "Hone needs cargo and rustc ${HONE_RUST_MINIMUM} or newer that can compile for ${HONE_RUST_TARGET}; "
+      "found: ${found}.\n"
+      "On Debian 12: apt-get install cargo-web rustc-web and, for arm64, libstd-rust-web-dev:arm64. "
+      "Elsewhere: rustup target add ${HONE_RUST_TARGET}. "
+      "Or build without tokenizers and chat templates: -DHONE_BRIDGE=OFF.")
   endif()
   message(FATAL_ERROR
     "Hone needs cargo and rustc ${HONE_RUST_MINIMUM} or newer; found: ${found}.\n"

@@ -53,7 +53,8 @@ typedef enum hone_compute {
 typedef enum hone_kv {
   HONE_KV_AUTO = 0, /* F32 for float weights, F16 else */
   HONE_KV_F32 = 1,
-  HONE_KV_F16 = 2
+  HONE_KV_F16 = 2,
+  HONE_KV_INT8 = 3 /* a scale for each position and head */
 } hone_kv;
 
 typedef struct hone_engine_options {

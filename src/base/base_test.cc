@@ -4,12 +4,16 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
 #include <vector>
 
 #include "base/cpu_info.h"
@@ -124,6 +128,57 @@ TEST(ThreadPool, RunsEveryPartOnce) {
   }
 }
 
+TEST(ThreadPool, SleepingWorkersWakeForTheNextJob) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough for all to sleep
+    std::atomic<int> sum{0};
+    pool.Run(5, [&](int part) { sum.fetch_add(part + 1); });
+    ASSERT_EQ(sum.load(), 15);
+  }
+}
+
+// Jobs of changing size, one right after the other: a worker that comes late to one of them must
+// neither take a part of the next one for it nor call a task that is gone.
+TEST(ThreadPool, LateWorkersTakePartsOfTheRightJob) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 5000; ++round) {
+    const int parts = 2 + round % 7;
+    std::array<std::atomic<int>, 8> seen{};
+    pool.Run(parts, [&seen, round](int part) {
+      seen[static_cast<std::size_t>(part)].fetch_add(round + 1);
+    });
+    for (int part = 0; part < 8; ++part) {
+      ASSERT_EQ(seen[static_cast<std::size_t>(part)].load(), part < parts ? round + 1 : 0);
+    }
+  }
+}
+
+// A thread that is held up keeps the job waiting for its own part alone.
+TEST(ThreadPool, OtherThreadsTakeThePartsOfAThreadThatIsHeldUp) {
+  ThreadPool pool(2);
+  std::atomic<int> others{0};
+  pool.Run(50, [&](int part) {
+    if (part != 0) {
+      others.fetch_add(1);
+      return;
+    }
+    while (others.load() < 49) std::this_thread::yield();
+  });
+  EXPECT_EQ(others.load(), 49);
+}
+
+TEST(FunctionRef, CallsWhatItRefersTo) {
+  int calls = 0;
+  auto count = [&calls](int n) { return calls += n; };
+  const FunctionRef<int(int)> ref = count;
+  const FunctionRef<int(int)> copy = ref;
+  EXPECT_EQ(ref(2), 2);
+  EXPECT_EQ(copy(3), 5);
+  const std::function<int(int)> function = [](int n) { return n + 1; };
+  EXPECT_EQ(FunctionRef<int(int)>(function)(1), 2);
+}
+
 // Neither the sanitizers nor qemu keep to the limit.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(ThreadPool, WorksWithTheThreadsThatTheSystemAllows) {
@@ -148,10 +203,49 @@ TEST(CpuInfo, UnknownCapIsRefusedByName) {
   const Status good = CheckCpuCap();
   ASSERT_EQ(::setenv("HONE_CPU", saved.c_str(), 1), 0);
   EXPECT_EQ(bad.code(), Code::kInvalidArgument);
-  EXPECT_NE(bad.message().find("\"nope\", expected one of portable, avx2"), std::string_view::npos)
+  EXPECT_NE(bad.message().find("\"nope\", expected one of baseline, portable, avx2, avxvnni"),
+            std::string_view::npos)
       << bad.message();
   EXPECT_TRUE(good.ok()) << good.message();
 }
+
+TEST(CpuInfo, NamesAreTheTargetsInOrder) {
+  for (int t = 0; t <= static_cast<int>(CpuTarget::kNeonI8mm); ++t) {
+    const auto target = static_cast<CpuTarget>(t);
+    EXPECT_EQ(CpuTargetFromName(CpuTargetName(target)), target);
+  }
+  EXPECT_EQ(CpuTargetFromName("baseline"), CpuTarget::kPortable);
+  EXPECT_STREQ(CpuTargetName(CpuTarget::kPortable), "portable");
+  EXPECT_STREQ(CpuTargetName(CpuTarget::kAvxVnni), "avxvnni");
+  EXPECT_LT(CpuTarget::kAvx2, CpuTarget::kAvxVnni);
+  EXPECT_LT(CpuTarget::kAvxVnni, CpuTarget::kAvx512Vnni);
+  EXPECT_FALSE(CpuTargetFromName(""));
+  EXPECT_FALSE(CpuTargetFromName("AVX2"));
+}
+
+#if defined(__x86_64__)
+// The kernel lists a feature where both the processor and the state that it keeps allow it.
+TEST(CpuInfo, AgreesWithTheKernelsList) {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line) && line.rfind("flags", 0) != 0) {
+  }
+  const std::string flags = line + " ";
+  const auto has = [&](const char* flag) { return flags.find(flag) != std::string::npos; };
+  const bool avx2 = has(" avx2 ") && has(" fma ") && has(" f16c ");
+  if (CpuSupports(CpuTarget::kAvx2)) {
+    EXPECT_TRUE(avx2);
+  }
+  if (CpuSupports(CpuTarget::kAvxVnni)) {
+    EXPECT_TRUE(avx2 && has(" avx_vnni "));
+  }
+  if (CpuSupports(CpuTarget::kAvx512Vnni)) {
+    EXPECT_TRUE(avx2 && has(" avx512_vnni "));
+  }
+  EXPECT_TRUE(CpuSupports(CpuTarget::kPortable));
+  EXPECT_FALSE(CpuSupports(CpuTarget::kNeonDot));
+}
+#endif
 
 TEST(AtomicFile, KeepsTheUsersFileMode) {
   const std::string path = testing::TempDir() + "hone_mode";

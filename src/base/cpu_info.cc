@@ -2,10 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/cpu_info.h"
 
-#include <sched.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #if defined(__x86_64__)
@@ -17,19 +13,34 @@
 #endif
 
 #include "base/env.h"
-#include "base/file.h"
+#include "base/thread_choice.h"
 
 namespace hone {
 namespace {
 
+constexpr int kLastTarget = static_cast<int>(CpuTarget::kNeonI8mm);
+
 #if defined(__x86_64__)
-// Clang 16 has no HasF16c().
+// GCC 12 and Clang 16 have no name for these two. Both use YMM registers alone, whose state the
+// operating system keeps where the compiler says that "avx2" is supported.
 bool HasF16c() {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+#if defined(__x86_64__)
+bool HasAvxVnni() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  // Subleaf 0 says how many subleaves there are.
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || a < 1) return false;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && ((a >> 4) & 1U) != 0;
 }
 #endif
 
@@ -40,6 +51,8 @@ bool HardwareSupports(CpuTarget target) {
 #if defined(__x86_64__)
     case CpuTarget::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c();
+    case CpuTarget::kAvxVnni:
+      return HardwareSupports(CpuTarget::kAvx2) && HasAvxVnni();
     case CpuTarget::kAvx512Vnni:
       return HardwareSupports(CpuTarget::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -59,44 +72,34 @@ bool HardwareSupports(CpuTarget target) {
 int Cap() {
   static const int cap = [] {
     const std::string value = GetEnv("HONE_CPU");
-    if (value.empty()) return static_cast<int>(CpuTarget::kNeonI8mm);
-    for (int t = 0; t <= static_cast<int>(CpuTarget::kNeonI8mm); ++t) {
-      if (value == CpuTargetName(static_cast<CpuTarget>(t))) return t;
-    }
-    return 0;
+    if (value.empty()) return kLastTarget;
+    return static_cast<int>(CpuTargetFromName(value).value_or(CpuTarget::kPortable));
   }();
   return cap;
-}
-
-// Quota of the cgroup in processors, or 0 if there is none.
-double CgroupQuota() {
-  if (auto text = ReadFile("/sys/fs/cgroup/cpu.max", 256); text.ok()) {
-    const auto space = text->find(' ');
-    const double quota = std::strtod(text->c_str(), nullptr);
-    if (space != std::string::npos && quota > 0) {
-      const double period = std::strtod(text->c_str() + space, nullptr);
-      if (period > 0) return quota / period;
-    }
-  }
-  return 0;
 }
 
 }  // namespace
 
 const char* CpuTargetName(CpuTarget target) {
-  static constexpr const char* kNames[] = {"portable", "avx2", "avx512vnni", "neon_dot",
-                                           "neon_i8mm"};
+  static constexpr const char* kNames[] = {"portable",   "avx2",     "avxvnni",
+                                           "avx512vnni", "neon_dot", "neon_i8mm"};
   return kNames[static_cast<int>(target)];
+}
+
+std::optional<CpuTarget> CpuTargetFromName(std::string_view name) {
+  if (name == "baseline") return CpuTarget::kPortable;
+  for (int t = 0; t <= kLastTarget; ++t) {
+    if (name == CpuTargetName(static_cast<CpuTarget>(t))) return static_cast<CpuTarget>(t);
+  }
+  return std::nullopt;
 }
 
 Status CheckCpuCap() {
   const std::string value = GetEnv("HONE_CPU");
-  if (value.empty()) return {};
-  std::string names;
-  for (int t = 0; t <= static_cast<int>(CpuTarget::kNeonI8mm); ++t) {
-    const char* name = CpuTargetName(static_cast<CpuTarget>(t));
-    if (value == name) return {};
-    names += (t == 0 ? "" : ", ") + std::string(name);
+  if (value.empty() || CpuTargetFromName(value)) return {};
+  std::string names = "baseline";
+  for (int t = 0; t <= kLastTarget; ++t) {
+    names += StrCat(", ", CpuTargetName(static_cast<CpuTarget>(t)));
   }
   return Status(Code::kInvalidArgument,
                 StrCat("HONE_CPU is \"", value, "\", expected one of ", names, ", or unset it"));
@@ -106,13 +109,20 @@ bool CpuSupports(CpuTarget target) {
   return static_cast<int>(target) <= Cap() && HardwareSupports(target);
 }
 
-int AvailableThreads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int threads = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  const double quota = CgroupQuota();
-  if (quota > 0) threads = std::min(threads, std::max(1, static_cast<int>(quota)));
-  return std::max(1, threads);
+std::string SlowCpuWarning() {
+#if defined(__aarch64__)
+  if (!HardwareSupports(CpuTarget::kNeonDot)) {
+    return "this processor has no dot product instructions (asimddp): the portable kernels run, "
+           "which are slow";
+  }
+#elif defined(__x86_64__)
+  if (!HardwareSupports(CpuTarget::kAvx2)) {
+    return "this processor has no AVX2: the portable kernels run, which are slow";
+  }
+#endif
+  return "";
 }
+
+int AvailableThreads() { return ChooseThreads().threads; }
 
 }  // namespace hone

@@ -4,15 +4,29 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/status.h"
 
 namespace hone {
 
-enum class CpuTarget : std::uint8_t { kPortable, kAvx2, kAvx512Vnni, kNeonDot, kNeonI8mm };
+// In the order in which HONE_CPU caps them.
+enum class CpuTarget : std::uint8_t {
+  kPortable,
+  kAvx2,
+  kAvxVnni,
+  kAvx512Vnni,
+  kNeonDot,
+  kNeonI8mm
+};
 
-// "portable", "avx2", "avx512vnni", "neon_dot", "neon_i8mm".
+// "portable", "avx2", "avxvnni", "avx512vnni", "neon_dot", "neon_i8mm".
 const char* CpuTargetName(CpuTarget target);
+
+// The target of a name; "baseline" is another name of "portable". Nothing for other names.
+std::optional<CpuTarget> CpuTargetFromName(std::string_view name);
 
 // kInvalidArgument if HONE_CPU is set to a name that is no target. A program checks it at its
 // start.
@@ -22,7 +36,11 @@ Status CheckCpuCap();
 // above the cap counts as absent. An unknown HONE_CPU value counts as "portable".
 bool CpuSupports(CpuTarget target);
 
-// Threads that can run at once: the affinity mask, capped by the container's processor quota.
+// What a user should know when the processor lacks what the fast kernels need, which is dot
+// products on arm64 and AVX2 on x86-64; "" otherwise. HONE_CPU does not count.
+std::string SlowCpuWarning();
+
+// Threads that a job should use when the user names no number: ChooseThreads() of thread_choice.h.
 int AvailableThreads();
 
 }  // namespace hone

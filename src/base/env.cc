@@ -10,7 +10,10 @@
 namespace hone {
 namespace {
 constexpr EnvVar kTable[] = {
-    {"HONE_CPU", "caps the kernels: portable, avx2, avx512vnni, neon_dot, neon_i8mm (for tests)"},
+    {"HONE_CPU",
+     "caps the kernels: portable (or baseline), avx2, avxvnni, avx512vnni, neon_dot, neon_i8mm "
+     "(for "
+     "tests)"},
     {"HONE_PYTHON", "the Python that 'hone pull' runs, python3 if unset"},
     {"NO_COLOR", "any value: no colour on a terminal"},
     {"HF_ENDPOINT", "the hub, https://huggingface.co if unset"},

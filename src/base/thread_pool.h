@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+
+#include "base/function_ref.h"
 
 namespace hone {
 
@@ -21,14 +22,17 @@ class ThreadPool {
   int num_threads() const;
 
   // Runs task(part) for each part in [0, num_parts), at most num_threads at once, and returns when
-  // all are done. Which thread runs a part is not fixed, so a task's result must depend on the part
-  // alone. Tasks must not throw and must not call Run. Only one thread may call Run at a time.
-  void Run(int num_parts, const std::function<void(int part)>& task);
+  // all are done. The caller takes parts too. Parts are taken one by one, so a thread that the
+  // system holds up delays the job by the one part that it is at; several parts a thread are worth
+  // it from about 10 us of work each. Which thread runs a part is not fixed, so a task's result
+  // must depend on the part alone. Tasks must not throw and must not call Run. Only one thread may
+  // call Run at a time.
+  void Run(int num_parts, FunctionRef<void(int part)> task);
 
   // Splits [0, n) into ranges of at least grain items (the last may be shorter), a multiple of
   // grain each, and runs task(begin, end) for them.
   void For(std::int64_t n, std::int64_t grain,
-           const std::function<void(std::int64_t begin, std::int64_t end)>& task);
+           FunctionRef<void(std::int64_t begin, std::int64_t end)> task);
 
  private:
   struct State;

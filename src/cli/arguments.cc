@@ -118,4 +118,6 @@ std::string WholeNumber(const std::string& word) {
   return StrCat("found ", word, ", expected a whole number that fits in 64 bits");
 }
 
+std::string ThreadsWord(const std::string& word) { return word == "auto" ? "0" : word; }
+
 }  // namespace hone::cli

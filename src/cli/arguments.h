@@ -39,4 +39,11 @@ Status CheckUtf8(std::string_view argument, std::string_view text);
 // parser itself takes a larger number for the largest one.
 std::string WholeNumber(const std::string& word);
 
+// For CLI::Option::transform of --threads: "auto" is another word for 0, the rest stays.
+std::string ThreadsWord(const std::string& word);
+// What --threads does, for its help.
+inline constexpr const char* kThreadsHelp =
+    "A number, or auto (0): the performance cores that this process may use, capped by the "
+    "container's quota";
+
 }  // namespace hone::cli

@@ -64,7 +64,10 @@ void RegisterCheck(CLI::App& app, Command* selected) {
       ->check(CLI::IsMember(std::vector<std::string>{"cpu", "gpu", "npu"}));
   sub->add_option("--device-limit", arguments->device_limit,
                   "Largest buffer of the device, such as 1GiB or 128MiB");
-  sub->add_option("--threads", arguments->threads, "Threads (0: all)")->check(WholeNumber);
+  sub->add_option("--threads", arguments->threads, kThreadsHelp)
+      ->check(WholeNumber)
+      ->transform(ThreadsWord)
+      ->default_str("auto");
   sub->add_flag("--json", arguments->json, "Print the findings as JSON");
   sub->callback([arguments, selected] { *selected = [arguments] { return Check(*arguments); }; });
 }

@@ -28,6 +28,7 @@ void RegisterConvert(CLI::App& app, Command* selected);
 void RegisterPeek(CLI::App& app, Command* selected);
 void RegisterPull(CLI::App& app, Command* selected);
 void RegisterRun(CLI::App& app, Command* selected);
+void RegisterBench(CLI::App& app, Command* selected);
 void RegisterLogits(CLI::App& app, Command* selected);
 void RegisterTokenize(CLI::App& app, Command* selected);
 void RegisterRender(CLI::App& app, Command* selected);
@@ -69,7 +70,8 @@ void ResetCancelFlag();
 // "1.65 GB", "98.4 MB", "512 bytes" (powers of 1000).
 std::string FormatBytes(std::uint64_t bytes);
 
-// The number of threads that --threads asks for: 0 is all that may run. Refuses negative numbers.
+// The number of threads that --threads asks for: 0 is what ChooseThreads() of base/thread_choice.h
+// says. Refuses negative numbers.
 Result<int> ResolveThreads(int requested);
 
 }  // namespace hone::cli

@@ -166,7 +166,9 @@ void RegisterConvert(CLI::App& app, Command* selected) {
   sub->add_flag("--allow-nonfinite", options->allow_nonfinite,
                 "Convert although weights hold NaN or infinity");
   sub->add_flag("--force", options->force, "Replace OUT if it exists");
-  sub->add_option("--threads", options->threads, "0: all that may run")->capture_default_str();
+  sub->add_option("--threads", options->threads, kThreadsHelp)
+      ->transform(ThreadsWord)
+      ->default_str("auto");
   sub->add_flag("--json", options->json, "Print the report as JSON");
   sub->callback([options, selected] { *selected = [options] { return Convert(*options); }; });
 }

@@ -110,7 +110,9 @@ void RegisterLogits(CLI::App& app, Command* selected) {
       ->check(CLI::IsMember(kComputeWords));
   logits->add_option("--kv", args->kv, "Type of the key/value cache (default: f32)")
       ->check(CLI::IsMember(kKvWords));
-  logits->add_option("--threads", args->threads, "0: all available")->capture_default_str();
+  logits->add_option("--threads", args->threads, kThreadsHelp)
+      ->transform(ThreadsWord)
+      ->default_str("auto");
   logits->add_option("-o,--out,--output", args->out, "The .npy file to write")->required();
   logits->callback([args, selected] { *selected = [args] { return Run(*args); }; });
 }

@@ -17,7 +17,7 @@
 namespace hone::cli {
 
 inline const std::vector<std::string> kComputeWords = {"f32", "q8"};
-inline const std::vector<std::string> kKvWords = {"f32", "f16"};
+inline const std::vector<std::string> kKvWords = {"f32", "f16", "int8"};
 inline const std::vector<std::string> kThinkWords = {"on", "off", "auto"};
 constexpr const char* kModelHelp =
     "A .litertlm bundle, a .gguf file, a checkpoint folder or a model of the hub, ORG/NAME";
@@ -29,6 +29,7 @@ inline runtime::ComputeChoice ComputeFromWord(const std::string& word) {
 }
 inline runtime::KvChoice KvFromWord(const std::string& word) {
   if (word.empty()) return runtime::KvChoice::kAuto;
+  if (word == "int8") return runtime::KvChoice::kInt8;
   return word == "f16" ? runtime::KvChoice::kF16 : runtime::KvChoice::kF32;
 }
 inline runtime::Think ThinkFromWord(const std::string& word) {

@@ -94,7 +94,9 @@ void RegisterQuantize(CLI::App& app, Command* selected) {
   sub->add_flag("--allow-nonfinite", arguments->allow_nonfinite,
                 "Go on although weights hold NaN or infinity");
   sub->add_flag("--force", arguments->force, "Replace OUT if it exists");
-  sub->add_option("--threads", arguments->threads, "0: all that may run")->capture_default_str();
+  sub->add_option("--threads", arguments->threads, kThreadsHelp)
+      ->transform(ThreadsWord)
+      ->default_str("auto");
   sub->add_flag("--json", arguments->json, "Print the report as JSON");
   sub->callback(
       [arguments, selected] { *selected = [arguments] { return Quantize(*arguments); }; });

@@ -15,6 +15,7 @@
 
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/conversation.h"
 #include "cli/model_options.h"
 #include "runtime/chat.h"
 #include "runtime/decode_loop.h"
@@ -24,11 +25,13 @@
 namespace hone::cli {
 namespace {
 
+const std::vector<std::string> kSpeculateWords = {"auto", "on", "off"};
+
 struct RunArgs {
   std::string model;
   std::optional<std::string> prompt;
   std::optional<std::string> system;
-  std::string think = "auto", kv, compute;
+  std::string think = "auto", kv, compute, speculate = "auto";
   bool raw = false, json = false;
   int threads = 0;
   std::optional<std::int64_t> max_tokens;
@@ -36,6 +39,7 @@ struct RunArgs {
   std::optional<std::int32_t> top_k;
   std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<std::int64_t> seed;
+  std::string save_state, load_state;
 };
 
 Status CheckRange(const char* option, const std::optional<float>& value, float low, float high) {
@@ -71,6 +75,7 @@ Status CheckArgs(const RunArgs& args) {
   if (args.raw && !args.prompt) return Status(Code::kInvalidArgument, "--raw needs a prompt (-p)");
   if (args.json && !args.prompt)
     return Status(Code::kInvalidArgument, "--json needs a prompt (-p)");
+  HONE_TRY(CheckStatePath(args.save_state, args.model));
   if (args.raw && args.system) {
     return Status(Code::kInvalidArgument,
                   "--raw takes the prompt as it is; --system needs the "
@@ -99,10 +104,6 @@ runtime::SamplerOptions MakeSampler(const RunArgs& args, const runtime::TextSetu
   return sampler;
 }
 
-Json Message(const char* role, std::string content) {
-  return Json(Json::Object{{"role", Json(role)}, {"content", Json(std::move(content))}});
-}
-
 Result<std::string> RenderMessages(const RunArgs& args, const runtime::TextSetup& text,
                                    const Json::Array& messages) {
   runtime::RenderOptions options;
@@ -111,16 +112,27 @@ Result<std::string> RenderMessages(const RunArgs& args, const runtime::TextSetup
   return runtime::RenderChat(text, Json(messages), options);
 }
 
-Result<std::vector<std::int32_t>> MakePrompt(const RunArgs& args, const runtime::TextSetup& text) {
-  if (args.raw) {
-    if (text.tokenizer) return text.tokenizer->Encode(*args.prompt);
-    return Status(Code::kUnsupported, StrCat("no tokenizer: ", text.tokenizer_error));
-  }
-  Json::Array messages;
-  if (args.system) messages.push_back(Message("system", *args.system));
-  messages.push_back(Message("user", *args.prompt));
-  HONE_ASSIGN(const std::string prompt, RenderMessages(args, text, messages));
-  return runtime::EncodePrompt(text, prompt);
+Result<std::vector<std::int32_t>> EncodeRaw(const RunArgs& args, const runtime::TextSetup& text) {
+  if (text.tokenizer) return text.tokenizer->Encode(*args.prompt);
+  return Status(Code::kUnsupported, StrCat("no tokenizer: ", text.tokenizer_error));
+}
+
+// Whether a rendered prompt ends with the marker that opens the thinking part.
+bool BeginsThinking(const runtime::TextSetup& text, std::string_view rendered) {
+  const std::size_t last = rendered.find_last_not_of(" \r\n");
+  return !text.think_start.empty() && last != std::string_view::npos &&
+         rendered.substr(0, last + 1).ends_with(text.think_start);
+}
+
+// A template that opened the thinking part itself expects to find its opening marker again.
+Json AnswerMessage(const runtime::TextSetup& text, bool begins_thinking,
+                   const std::string& answer) {
+  return Message("assistant", (begins_thinking ? text.think_start + "\n" : "") + answer);
+}
+
+runtime::Speculation SpeculationFromWord(const std::string& word) {
+  if (word == "on") return runtime::Speculation::kOn;
+  return word == "off" ? runtime::Speculation::kOff : runtime::Speculation::kAuto;
 }
 
 Json IdsJson(std::span<const std::int32_t> ids) {
@@ -149,10 +161,17 @@ Json AnswerJson(const runtime::Engine& engine, std::span<const std::int32_t> pro
   out.Set("prompt_ids", IdsJson(prompt));
   out.Set("finish_reason", Json(runtime::FinishReasonName(answer.finish)));
   out.Set("timings", std::move(timings));
+  Json speculation(Json::Object{});
+  speculation.Set("steps", Json(answer.speculation.steps));
+  speculation.Set("drafted_tokens", Json(answer.speculation.drafted));
+  speculation.Set("accepted_tokens", Json(answer.speculation.accepted));
+  out.Set("speculation", std::move(speculation));
   out.Set("engine", Json(engine.runs_graph() ? "graph" : "kernels"));
   if (!engine.runs_graph()) {
     out.Set("compute", Json(engine.compute() == kernels::Compute::kQ8 ? "q8" : "f32"));
-    out.Set("kv", Json(engine.kv_type() == kernels::KvType::kF16 ? "f16" : "f32"));
+    out.Set("kv", Json(kernels::KvTypeName(engine.kv_type())));
+    const std::vector<std::string> names = engine.KernelNames();
+    out.Set("kernels", Json(Json::Array(names.begin(), names.end())));
   }
   out.Set("threads", Json(engine.num_threads()));
   out.Set("seed", Json(sampler.seed));
@@ -165,16 +184,25 @@ void PrintNow(std::string_view text) {
   std::fflush(stdout);
 }
 
-Status AnswerOnce(const RunArgs& args, runtime::Engine& engine) {
-  HONE_ASSIGN(const std::vector<std::int32_t> prompt, MakePrompt(args, engine.text()));
-  HONE_ASSIGN(auto sequence, engine.NewSequence());
+Status AnswerOnce(const RunArgs& args, runtime::Engine& engine, Conversation conversation) {
+  std::vector<std::int32_t> prompt;
+  std::string rendered;
+  if (args.raw) {
+    conversation.messages.clear();
+    HONE_ASSIGN(prompt, EncodeRaw(args, engine.text()));
+  } else {
+    conversation.messages.push_back(Message("user", *args.prompt));
+    HONE_ASSIGN(rendered, RenderMessages(args, engine.text(), conversation.messages));
+    HONE_ASSIGN(prompt, runtime::EncodePrompt(engine.text(), rendered));
+  }
   runtime::GenerateOptions options;
   options.sampler = MakeSampler(args, engine.text());
   options.max_tokens = args.max_tokens.value_or(0);
+  options.speculation = SpeculationFromWord(args.speculate);
   options.cancel = CancelFlag();
   if (!args.json) options.on_text = PrintNow;
   HONE_ASSIGN(const runtime::Generation answer,
-              runtime::Generate(engine, *sequence, prompt, options));
+              runtime::Generate(engine, *conversation.sequence, prompt, options));
   if (args.json) {
     PrintJson(AnswerJson(engine, prompt, answer, options.sampler));
   } else {
@@ -183,7 +211,11 @@ Status AnswerOnce(const RunArgs& args, runtime::Engine& engine) {
   if (answer.finish == runtime::FinishReason::kCancelled) {
     return Status(Code::kCancelled, "cancelled");
   }
-  return Status();
+  if (!args.raw) {
+    conversation.messages.push_back(
+        AnswerMessage(engine.text(), BeginsThinking(engine.text(), rendered), answer.text));
+  }
+  return SaveConversation(engine, conversation, args.save_state);
 }
 
 // Prints an answer as it comes, with the thinking part dimmed on a terminal. Markers may arrive in
@@ -253,15 +285,28 @@ constexpr const char* kChatHelp =
 
 class Chat {
  public:
-  Chat(const RunArgs& args, runtime::Engine& engine, std::unique_ptr<runtime::Sequence> sequence)
-      : args_(args), engine_(engine), sequence_(std::move(sequence)) {
+  Chat(const RunArgs& args, runtime::Engine& engine, Conversation conversation)
+      : args_(args), engine_(engine), conversation_(std::move(conversation)) {
     options_.sampler = MakeSampler(args, engine.text());
     options_.max_tokens = args.max_tokens.value_or(0);
+    options_.speculation = SpeculationFromWord(args.speculate);
     options_.cancel = CancelFlag();
-    Clear();
   }
 
   Status Run() {
+    Status status = Talk();
+    if (!status.ok() && status.code() != Code::kCancelled) return status;
+    const Json::Array& messages = conversation_.messages;
+    if (!messages.empty() && messages.back().Find("role")->AsString() == "assistant") {
+      HONE_TRY(SaveConversation(engine_, conversation_, args_.save_state));
+    } else if (!args_.save_state.empty()) {
+      PrintNote("nothing was said, so nothing is saved");
+    }
+    return status;
+  }
+
+ private:
+  Status Talk() {
     const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
     if (terminal) PrintText("Type a message; /help lists the commands.\n");
     std::string line;
@@ -288,50 +333,45 @@ class Chat {
     return Status();
   }
 
- private:
+  // All but the system message.
   void Clear() {
-    messages_.clear();
-    if (args_.system) messages_.push_back(Message("system", *args_.system));
+    Json::Array& messages = conversation_.messages;
+    const bool system = !messages.empty() && messages[0].Find("role")->AsString() == "system";
+    messages.resize(system ? 1 : 0);
   }
 
   // What the user can do something about (a full context) is said and the chat goes on.
   Status Answer(const std::string& line, bool terminal) {
-    messages_.push_back(Message("user", line));
-    HONE_ASSIGN(const std::string rendered, RenderMessages(args_, engine_.text(), messages_));
+    Json::Array& messages = conversation_.messages;
+    messages.push_back(Message("user", line));
+    HONE_ASSIGN(const std::string rendered, RenderMessages(args_, engine_.text(), messages));
     HONE_ASSIGN(const std::vector<std::int32_t> prompt,
                 runtime::EncodePrompt(engine_.text(), rendered));
-    const std::string& think_start = engine_.text().think_start;
-    const std::size_t last = rendered.find_last_not_of(" \r\n");
-    const bool begins_thinking =
-        !think_start.empty() && last != std::string::npos &&
-        std::string_view(rendered).substr(0, last + 1).ends_with(think_start);
+    const bool begins_thinking = BeginsThinking(engine_.text(), rendered);
 
     AnswerPrinter printer(engine_.text(), MayDim(terminal), begins_thinking);
     options_.on_text = [&](std::string_view text) { printer.Text(text); };
     options_.on_token = [&](std::int32_t id) { printer.Token(id); };
-    auto answer = runtime::Generate(engine_, *sequence_, prompt, options_);
+    auto answer = runtime::Generate(engine_, *conversation_.sequence, prompt, options_);
     printer.Finish();
     if (!answer.ok()) {
       if (answer.code() != Code::kInvalidArgument) return std::move(answer).status();
       PrintWarning(StrCat(answer.message(), " (/clear starts anew)"));
-      messages_.pop_back();
+      messages.pop_back();
       return Status();
     }
     if (answer->finish == runtime::FinishReason::kLength) {
       PrintNote(args_.max_tokens ? "the answer reached --max-tokens or the end of the context"
                                  : "the context is full; /clear starts anew");
     }
-    // A template that opened the thinking part itself expects to find its opening marker again.
-    messages_.push_back(
-        Message("assistant", (begins_thinking ? think_start + "\n" : "") + answer->text));
+    messages.push_back(AnswerMessage(engine_.text(), begins_thinking, answer->text));
     return Status();
   }
 
   const RunArgs& args_;
   runtime::Engine& engine_;
-  std::unique_ptr<runtime::Sequence> sequence_;
+  Conversation conversation_;
   runtime::GenerateOptions options_;
-  Json::Array messages_;
 };
 
 Status Run(const RunArgs& args) {
@@ -343,9 +383,13 @@ Status Run(const RunArgs& args) {
   if (engine->runs_graph() && !(args.kv.empty() && args.compute.empty())) {
     PrintNote("the bundle's own graph runs, so --kv and --compute change nothing");
   }
-  if (args.prompt) return AnswerOnce(args, *engine);
-  HONE_ASSIGN(auto sequence, engine->NewSequence());
-  return Chat(args, *engine, std::move(sequence)).Run();
+  if (engine->runs_graph() && !args.save_state.empty()) {
+    return Status(Code::kUnsupported,
+                  "--save-state: the bundle's own graph runs, and its cache cannot be saved");
+  }
+  HONE_ASSIGN(Conversation conversation, OpenConversation(*engine, args.load_state, args.system));
+  if (args.prompt) return AnswerOnce(args, *engine, std::move(conversation));
+  return Chat(args, *engine, std::move(conversation)).Run();
 }
 
 }  // namespace
@@ -383,7 +427,18 @@ void RegisterRun(CLI::App& app, Command* selected) {
   run->add_option("--compute", args->compute,
                   "Activations (default: q8 for quantized bundles, f32 else)")
       ->check(CLI::IsMember(kComputeWords));
-  run->add_option("--threads", args->threads, "0: all available")->capture_default_str();
+  run->add_option("--speculate", args->speculate,
+                  "Guess tokens from the text and run several at once; the answer stays the same. "
+                  "auto: while it pays")
+      ->check(CLI::IsMember(kSpeculateWords))
+      ->capture_default_str();
+  run->add_option("--threads", args->threads, kThreadsHelp)
+      ->transform(ThreadsWord)
+      ->default_str("auto");
+  run->add_option("--save-state", args->save_state,
+                  "Write the conversation with its cache to this file at the end");
+  run->add_option("--load-state", args->load_state,
+                  "Go on with a conversation from --save-state; its tokens are not computed again");
   run->add_flag("--json", args->json, "Print one JSON object: text, ids, timings");
   run->callback([args, selected] { *selected = [args] { return Run(*args); }; });
 }

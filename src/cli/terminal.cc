@@ -126,7 +126,7 @@ std::string FormatBytes(std::uint64_t bytes) {
 Result<int> ResolveThreads(int requested) {
   if (requested < 0 || requested > 1024) {
     return Status(Code::kInvalidArgument,
-                  StrCat("--threads is ", requested, ", expected 0 (all) to 1024"));
+                  StrCat("--threads is ", requested, ", expected auto (0) or 1 to 1024"));
   }
   return requested == 0 ? AvailableThreads() : requested;
 }

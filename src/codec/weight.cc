@@ -159,7 +159,7 @@ std::optional<std::uint64_t> CodesBytesChecked(WeightType type, std::int64_t row
   return MulChecked(*groups, static_cast<std::uint64_t>(facts.group_bytes));
 }
 
-// A half is NaN or infinite if all bits of its exponent are set. Counting without branches lets the
+// A half is NaN or infinite if all bits of its exponent are set. Looking without branches lets the
 // compiler use vectors; halves are never so large that float32 could not hold a product with a
 // code.
 Status CheckHalfScales(ByteSpan scales) {
@@ -167,8 +167,10 @@ Status CheckHalfScales(ByteSpan scales) {
   const auto is_bad = [&](std::size_t i) {
     return (Load<std::uint16_t>(scales.data() + 2 * i) & 0x7c00U) == 0x7c00U;
   };
-  std::size_t bad = 0;
-  for (std::size_t i = 0; i < count; ++i) bad += is_bad(i) ? 1U : 0U;
+  std::uint16_t bad = 0;  // as wide as a half: eight lanes and more
+  for (std::size_t i = 0; i < count; ++i) {
+    bad = static_cast<std::uint16_t>(bad | (is_bad(i) ? 1U : 0U));
+  }
   if (bad == 0) return {};
   std::size_t first = 0;
   while (!is_bad(first)) ++first;

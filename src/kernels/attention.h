@@ -4,20 +4,33 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/thread_pool.h"
 
 namespace hone::kernels {
 
 inline constexpr std::int64_t kPagePositions = 64;
+// Counts the changes of the layout of pages: saved pages of another layout cannot be used.
+inline constexpr std::uint32_t kKvLayoutVersion = 1;
 
-enum class KvType : std::uint8_t { kF32, kF16 };
+// kInt8: symmetric, one float32 scale for each position and head of keys and of values.
+enum class KvType : std::uint8_t { kF32, kF16, kInt8 };
+enum class KvPart : std::uint8_t { kKeys, kValues };
+
+// "f32", "f16" or "int8".
+const char* KvTypeName(KvType type);
+
+// Bytes of the page of one layer's keys, or of its values: a multiple of 64.
+std::uint64_t KvPageBytes(KvType type, std::int64_t kv_heads, std::int64_t head_dim);
 
 // Writes rows [m, kv_heads, head_dim] (float32) of keys or values at positions first_position + i.
-// A page holds [kv_heads, kPagePositions, head_dim] elements of the type; pages[p] is the page of
-// positions [64 p, 64 p + 64).
-void StoreKv(KvType type, const float* rows, std::int64_t m, std::int64_t first_position,
-             std::int64_t kv_heads, std::int64_t head_dim, void* const* pages);
+// pages[p] is the page of positions [64 p, 64 p + 64): KvPageBytes bytes, aligned to 64, zeroed
+// before its first use. Layout and bytes are the same on every machine
+// (attention/attention_kernels.h).
+void StoreKv(KvType type, KvPart part, const float* rows, std::int64_t m,
+             std::int64_t first_position, std::int64_t kv_heads, std::int64_t head_dim,
+             void* const* pages);
 
 struct AttentionArgs {
   const float* q = nullptr;  // [m, heads, head_dim], rope applied
@@ -35,12 +48,13 @@ struct AttentionArgs {
   const void* const* v_pages = nullptr;
 };
 
-// Softmax(softcap(scale q k^T)) v, causal. Bit-equal for any number of threads and any split of the
-// rows into calls: a row's result depends only on its query and the cache. Twin:
-// AttentionReference.
-void Attention(const AttentionArgs& args, ThreadPool& pool);
+// Softmax(softcap(scale q k^T)) v, causal, for each call: rows of several sequences in one pass
+// over the threads. Bit-equal for any number of threads, any split of the rows into calls and any
+// other calls beside it: a row's result depends only on its query and the cache. out of one call
+// must not overlap memory that another reads. Twin: AttentionReference.
+void Attention(std::span<const AttentionArgs> calls, ThreadPool& pool);
 
-// The same with plain double loops.
+// One call with plain double loops.
 void AttentionReference(const AttentionArgs& args);
 
 }  // namespace hone::kernels

@@ -58,6 +58,12 @@ void RmsNorm(const float* x, const float* weight, float epsilon, std::int64_t m,
   });
 }
 
+void RmsNormRows(const float* x, const float* weight, float epsilon, std::int64_t m, std::int64_t n,
+                 float* y) {
+  static const rmsnorm::Fn norm = rmsnorm::Find().fn;
+  for (std::int64_t i = 0; i < m; ++i) norm(x + i * n, weight, epsilon, n, y + i * n);
+}
+
 void RopeAngles(std::int64_t first_position, std::int64_t m, const float* inv_freq,
                 std::int64_t half, float magnitude, float* cos, float* sin) {
   for (std::int64_t i = 0; i < m; ++i) {
@@ -78,6 +84,14 @@ void ApplyRope(float* x, const float* cos, const float* sin, std::int64_t m, std
       rotate(x + i * heads * head_dim, cos + i * half, sin + i * half, heads, head_dim, half);
     }
   });
+}
+
+void ApplyRopeRows(float* x, const float* cos, const float* sin, std::int64_t m, std::int64_t heads,
+                   std::int64_t head_dim, std::int64_t half) {
+  static const rope::Fn rotate = rope::Find().fn;
+  for (std::int64_t i = 0; i < m; ++i) {
+    rotate(x + i * heads * head_dim, cos + i * half, sin + i * half, heads, head_dim, half);
+  }
 }
 
 void SiluMul(const float* gate, const float* up, std::int64_t n, float* y, ThreadPool& pool) {

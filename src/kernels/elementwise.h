@@ -15,6 +15,9 @@ void RmsNorm(const float* x, const float* weight, float epsilon, std::int64_t m,
              float* y, ThreadPool& pool);
 void RmsNormReference(const float* x, const float* weight, float epsilon, std::int64_t m,
                       std::int64_t n, float* y);
+// The same on the calling thread alone, for a task that does more with the rows.
+void RmsNormRows(const float* x, const float* weight, float epsilon, std::int64_t m, std::int64_t n,
+                 float* y);
 
 // cos and sin of positions first_position .. + m, [m, half] each, multiplied by magnitude:
 // angle = float(position) * inv_freq[i] in float32. The same bits on every machine.
@@ -24,6 +27,9 @@ void RopeAngles(std::int64_t first_position, std::int64_t m, const float* inv_fr
 // x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin; the other dimensions stay.
 void ApplyRope(float* x, const float* cos, const float* sin, std::int64_t m, std::int64_t heads,
                std::int64_t head_dim, std::int64_t half, ThreadPool& pool);
+// The same on the calling thread alone.
+void ApplyRopeRows(float* x, const float* cos, const float* sin, std::int64_t m, std::int64_t heads,
+                   std::int64_t head_dim, std::int64_t half);
 void ApplyRopeReference(float* x, const float* cos, const float* sin, std::int64_t m,
                         std::int64_t heads, std::int64_t head_dim, std::int64_t half);
 

@@ -14,14 +14,15 @@ namespace hone::kernels {
 inline constexpr std::int64_t kSumBlock = 32;
 
 struct IntGemmArgs {
-  const std::int8_t* x = nullptr;          // [m, x_stride], zeros after k up to a multiple of 64
-  const std::uint8_t* x_offset = nullptr;  // [m, x_stride] x + 128, also after k
+  const std::int8_t* x = nullptr;  // [m, x_stride], zeros after k up to a multiple of 64
+  // [m, x_stride] x + 128, also after k. Null where no kernel of the machine reads it.
+  const std::uint8_t* x_offset = nullptr;
   std::int64_t x_stride = 0;
   const float* x_scale = nullptr;        // [m]
   const std::int32_t* x_zero = nullptr;  // [m] zero points
   const std::int32_t* x_sum = nullptr;   // [m] sums of a row of x
   // [m, offsets_stride] -8 times the sums of 32 values each: int4 codes are stored as code + 8, and
-  // sum w q = sum (w + 8) q - 8 sum q.
+  // sum w q = sum (w + 8) q - 8 sum q. Null where no kernel of the machine reads them.
   const std::int32_t* x_block_offsets = nullptr;
   std::int64_t offsets_stride = 0;
   const std::byte* w = nullptr;  // panels, panel_bytes each

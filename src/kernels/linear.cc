@@ -9,10 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/aligned_buffer.h"
-#include "kernels/gemm_f32/gemm_f32.h"
-#include "kernels/gemm_int4/gemm_int4.h"
-#include "kernels/gemm_int8/gemm_int8.h"
+#include "kernels/linear_impl.h"
 
 namespace hone::kernels {
 
@@ -20,21 +17,6 @@ using codec::Coding;
 using codec::WeightView;
 
 namespace {
-
-// Rows of x that pass over a panel before the next panel: they must stay in the second-level cache.
-// Multiples of every register tile.
-constexpr std::int64_t kIntRowsPerPass = 96;
-constexpr std::int64_t kFloatRowsPerPass = 48;
-
-// What a weight becomes.
-enum class Packing : std::uint8_t {
-  kFloat,         // as stored
-  kDecodedFloat,  // decoded to float32
-  kInt8,          // as stored
-  kRoundedInt8,   // decoded, then int8 a row
-  kInt4,          // as stored
-  kInt4FromQ4_0,  // codes reordered
-};
 
 Result<Packing> ChoosePacking(const WeightView& w, Compute compute) {
   const Coding coding = w.type.coding;
@@ -61,14 +43,8 @@ gemm_f32::WeightKind FloatKind(Coding coding) {
   return gemm_f32::WeightKind::kF32;
 }
 
-// Buffers of one packing task.
-struct Scratch {
-  std::vector<float> rows;
-  std::vector<std::byte> codes, scales;
-};
-
 // Rows of a q4_0 matrix as int4 codes and fp16 scales in canonical order.
-void UnpackQ4_0(const std::byte* groups, std::int64_t rows, std::int64_t k, Scratch& scratch) {
+void UnpackQ4_0(const std::byte* groups, std::int64_t rows, std::int64_t k, PackScratch& scratch) {
   const std::int64_t blocks = k / 32;
   scratch.codes.resize(static_cast<std::size_t>(rows * k / 2));
   scratch.scales.resize(static_cast<std::size_t>(rows * blocks * 2));
@@ -87,7 +63,7 @@ void UnpackQ4_0(const std::byte* groups, std::int64_t rows, std::int64_t k, Scra
 }
 
 // Min-max int8 a row.
-void RoundToInt8(std::int64_t rows, std::int64_t k, Scratch& scratch, float* scales) {
+void RoundToInt8(std::int64_t rows, std::int64_t k, PackScratch& scratch, float* scales) {
   scratch.codes.resize(static_cast<std::size_t>(rows * k));
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* row = scratch.rows.data() + r * k;
@@ -101,23 +77,6 @@ void RoundToInt8(std::int64_t rows, std::int64_t k, Scratch& scratch, float* sca
 }
 
 }  // namespace
-
-struct Linear::Impl {
-  Packing packing = Packing::kFloat;
-  std::int64_t n = 0, k = 0, block = 0, panel_bytes = 0;
-  AlignedBuffer panels;
-  const gemm_f32::Kernel* float_kernel = nullptr;
-  const gemm_int8::Kernel* int8_kernel = nullptr;
-  const gemm_int4::Kernel* int4_kernel = nullptr;
-
-  void ChooseKernel(const WeightView& w);
-  void PackRows(const WeightView& w, std::int64_t first, std::int64_t rows, Scratch& scratch,
-                std::byte* panel) const;
-  void RunFloat(const PreparedRows& x, const float* bias, float* y, std::int64_t first_panel,
-                std::int64_t end_panel) const;
-  void RunInt(const PreparedRows& x, const float* bias, float* y, std::int64_t first_panel,
-              std::int64_t end_panel) const;
-};
 
 void Linear::Impl::ChooseKernel(const WeightView& w) {
   switch (packing) {
@@ -142,7 +101,7 @@ void Linear::Impl::ChooseKernel(const WeightView& w) {
 }
 
 void Linear::Impl::PackRows(const WeightView& w, std::int64_t first, std::int64_t rows,
-                            Scratch& scratch, std::byte* panel) const {
+                            PackScratch& scratch, std::byte* panel) const {
   const std::byte* codes = w.codes.data();
   const std::byte* scales = w.scales.data();
   if (packing == Packing::kDecodedFloat || packing == Packing::kRoundedInt8) {
@@ -188,7 +147,8 @@ Linear::Linear(Linear&&) noexcept = default;
 Linear& Linear::operator=(Linear&&) noexcept = default;
 Linear::~Linear() = default;
 
-Result<Linear> Linear::Pack(const WeightView& w, Compute compute, ThreadPool& pool) {
+Result<Linear> Linear::Pack(const WeightView& w, Compute compute, ThreadPool& pool,
+                            PackArena* arena) {
   HONE_TRY(codec::CheckView(w));
   auto impl = std::make_unique<Impl>();
   HONE_ASSIGN(impl->packing, ChoosePacking(w, compute));
@@ -198,14 +158,17 @@ Result<Linear> Linear::Pack(const WeightView& w, Compute compute, ThreadPool& po
   const std::int64_t panels = NumPanels(w.rows);
   const auto bytes =
       MulChecked(static_cast<std::uint64_t>(panels), static_cast<std::uint64_t>(impl->panel_bytes));
-  if (bytes) impl->panels = AllocateAligned(std::max<std::uint64_t>(*bytes, 1));
+  if (bytes) {
+    const std::uint64_t size = std::max<std::uint64_t>(*bytes, 1);
+    impl->panels = arena != nullptr ? arena->Allocate(size) : AllocateAligned(size);
+  }
   if (impl->panels == nullptr) {
     return Status(Code::kOutOfMemory,
                   StrCat("packing a weight of ", w.rows, " x ", w.cols, " needs ",
                          bytes ? *bytes : 0, " bytes, which the system refuses"));
   }
   pool.For(panels, 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch scratch;
+    PackScratch scratch;
     for (std::int64_t p = begin; p < end; ++p) {
       const std::int64_t first = p * kPanelRows;
       impl->PackRows(w, first, std::min(kPanelRows, w.rows - first), scratch,
@@ -229,61 +192,6 @@ const char* Linear::kernel_name() const {
 
 std::uint64_t Linear::packed_bytes() const {
   return static_cast<std::uint64_t>(NumPanels(impl_->n) * impl_->panel_bytes);
-}
-
-void Linear::Impl::RunFloat(const PreparedRows& x, const float* bias, float* y,
-                            std::int64_t first_panel, std::int64_t end_panel) const {
-  const std::int64_t row = first_panel * kPanelRows;
-  gemm_f32::Args args;
-  args.w = panels.get() + first_panel * panel_bytes;
-  args.bias = bias == nullptr ? nullptr : bias + row;
-  args.n = std::min(n, end_panel * kPanelRows) - row;
-  args.k = k;
-  args.y_stride = n;
-  for (std::int64_t i = 0; i < x.m(); i += kFloatRowsPerPass) {
-    args.m = std::min(kFloatRowsPerPass, x.m() - i);
-    args.x = x.plain() + i * k;
-    args.y = y + i * n + row;
-    float_kernel->fn(args);
-  }
-}
-
-void Linear::Impl::RunInt(const PreparedRows& x, const float* bias, float* y,
-                          std::int64_t first_panel, std::int64_t end_panel) const {
-  const std::int64_t row = first_panel * kPanelRows;
-  IntGemmArgs args;
-  args.x_stride = x.q8_stride();
-  args.offsets_stride = x.q8_stride() / kSumBlock;
-  args.w = panels.get() + first_panel * panel_bytes;
-  args.panel_bytes = panel_bytes;
-  args.bias = bias == nullptr ? nullptr : bias + row;
-  args.n = std::min(n, end_panel * kPanelRows) - row;
-  args.k = k;
-  args.y_stride = n;
-  args.block = block;
-  const IntGemmFn fn = int8_kernel != nullptr ? int8_kernel->fn : int4_kernel->fn;
-  for (std::int64_t i = 0; i < x.m(); i += kIntRowsPerPass) {
-    args.m = std::min(kIntRowsPerPass, x.m() - i);
-    args.x = x.q8() + i * args.x_stride;
-    args.x_offset = x.q8_offset() + i * args.x_stride;
-    args.x_scale = x.scale() + i;
-    args.x_zero = x.zero_point() + i;
-    args.x_sum = x.row_sum() + i;
-    args.x_block_offsets = x.block_offsets() + i * args.offsets_stride;
-    args.y = y + i * n + row;
-    fn(args);
-  }
-}
-
-void Linear::Run(const PreparedRows& x, const float* bias, float* y, ThreadPool& pool) const {
-  HONE_CHECK(x.kind() == input_kind() && x.k() == impl_->k);
-  pool.For(NumPanels(impl_->n), 1, [&](std::int64_t begin, std::int64_t end) {
-    if (impl_->float_kernel != nullptr) {
-      impl_->RunFloat(x, bias, y, begin, end);
-    } else {
-      impl_->RunInt(x, bias, y, begin, end);
-    }
-  });
 }
 
 }  // namespace hone::kernels

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -26,23 +27,34 @@ class PreparedRows {
   // RowQ8: lo = min(0, min x), hi = max(0, max x), scale = (hi - lo) / 255 and the rounded zero
   // point as XNNPACK computes them, q = clamp(rint(x / scale) + zero_point, -128, 127).
   void Prepare(InputKind kind, const float* x, std::int64_t m, std::int64_t k, ThreadPool& pool);
+  // RmsNorm(x, norm_weight, epsilon) into normed [m, k], then Prepare(kind, normed), row by row
+  // while a row is in cache; bit-equal to the two calls. normed may be x; Plain keeps its pointer.
+  void PrepareNormed(InputKind kind, const float* x, const float* norm_weight, float epsilon,
+                     std::int64_t m, std::int64_t k, float* normed, ThreadPool& pool);
   InputKind kind() const { return kind_; }
   std::int64_t m() const { return m_; }
   std::int64_t k() const { return k_; }
   const float* plain() const { return plain_; }
   // q8: [m, q8_stride()] signed bytes; zeros after k, which add nothing to any sum.
   const std::int8_t* q8() const { return q8_.data(); }
-  // The same plus 128, as unsigned bytes.
-  const std::uint8_t* q8_offset() const { return q8_offset_.data(); }
+  // The same plus 128, as unsigned bytes. Null where no kernel of this machine reads them.
+  const std::uint8_t* q8_offset() const { return q8_offset_.empty() ? nullptr : q8_offset_.data(); }
   std::int64_t q8_stride() const { return q8_stride_; }
   const float* scale() const { return scale_.data(); }                   // [m]
   const std::int32_t* zero_point() const { return zero_point_.data(); }  // [m]
   const std::int32_t* row_sum() const { return row_sum_.data(); }        // [m] sums of q8
   // -8 times the sums of q8 over 32 values each: [m, q8_stride() / 32]. What a sum starts from in
-  // a kernel whose int4 codes are stored as code + 8.
-  const std::int32_t* block_offsets() const { return block_offsets_.data(); }
+  // a kernel whose int4 codes are stored as code + 8. Null where no kernel of this machine reads
+  // them.
+  const std::int32_t* block_offsets() const {
+    return block_offsets_.empty() ? nullptr : block_offsets_.data();
+  }
 
  private:
+  // Sizes for rows of q8; reads nothing.
+  void Reserve(InputKind kind, const float* x, std::int64_t m, std::int64_t k);
+  void QuantizeRow(const float* x, std::int64_t row);
+
   InputKind kind_ = InputKind::kPlain;
   std::int64_t m_ = 0, k_ = 0, q8_stride_ = 0;
   const float* plain_ = nullptr;
@@ -57,6 +69,10 @@ enum class Compute : std::uint8_t {
   kQ8,   // 8-bit activations; float weights are quantized to int8 a row (min-max) while packing
 };
 
+class PackArena;
+struct LinearCall;
+enum class GateActivation : std::uint8_t { kSilu, kGeluTanh, kGelu };
+
 // A packed weight matrix [n, k] and the kernel it was packed for. Movable, read-only, thread-safe.
 // Results are bit-equal for any number of threads and do not depend on m: row i of y is the same
 // whether it is computed alone or with others.
@@ -67,7 +83,9 @@ class Linear {
   // multiple of 32, and q4_0; it decodes the other GGUF types and quantizes them to int8 a row like
   // float weights. kOutOfMemory if the packed copy cannot be had; kUnsupported for other blocks
   // and, with kQ8, for more than 65536 columns.
-  static Result<Linear> Pack(const codec::WeightView& w, Compute compute, ThreadPool& pool);
+  // The copy comes from arena, or is memory of its own if that is null.
+  static Result<Linear> Pack(const codec::WeightView& w, Compute compute, ThreadPool& pool,
+                             PackArena* arena = nullptr);
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
   ~Linear();
@@ -83,9 +101,29 @@ class Linear {
   void Run(const PreparedRows& x, const float* bias, float* y, ThreadPool& pool) const;
 
  private:
+  friend void RunLinears(std::span<const LinearCall> calls, ThreadPool& pool);
+  friend void RunGated(const LinearCall& gate, const LinearCall& up, GateActivation activation,
+                       ThreadPool& pool);
   struct Impl;
   explicit Linear(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// One product: y [x->m(), linear->n()] = x w^T + bias. x as Linear::Run wants it; bias may be null.
+struct LinearCall {
+  const Linear* linear = nullptr;
+  const PreparedRows* x = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;
+};
+
+// All products in one pass over the threads; the calls' outputs must not overlap. Bit-equal to
+// Linear::Run of each.
+void RunLinears(std::span<const LinearCall> calls, ThreadPool& pool);
+
+// gate.y = activation(gate) * up; up.y is scratch of the same size. Both linears have the same n,
+// both inputs the same m. Bit-equal to two Runs and SiluMul, GeluTanhMul or GeluErfMul.
+void RunGated(const LinearCall& gate, const LinearCall& up, GateActivation activation,
+              ThreadPool& pool);
 
 }  // namespace hone::kernels

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/float16.h"
+#include "kernels/elementwise.h"
 #include "kernels/test_util.h"
 
 namespace hone::kernels {
@@ -205,8 +206,119 @@ TEST(PreparedRows, GrowsAndShrinksWithoutStaleValues) {
   fresh.Prepare(InputKind::kRowQ8, x.data(), 2, 33, pool);
   ASSERT_EQ(rows.q8_stride(), 64);
   EXPECT_EQ(std::memcmp(rows.q8(), fresh.q8(), 128), 0);
-  EXPECT_EQ(std::memcmp(rows.block_offsets(), fresh.block_offsets(), 16), 0);
+  if (rows.block_offsets() != nullptr) {
+    EXPECT_EQ(std::memcmp(rows.block_offsets(), fresh.block_offsets(), 16), 0);
+  }
+  if (rows.q8_offset() != nullptr) {
+    EXPECT_EQ(std::memcmp(rows.q8_offset(), fresh.q8_offset(), 128), 0);
+    EXPECT_EQ(rows.q8_offset()[63], 128);
+  }
   for (std::int64_t j = 33; j < 64; ++j) EXPECT_EQ(rows.q8()[j], 0);
+}
+
+TEST(PreparedRows, NormedEqualsNormAndPrepare) {
+  for (const std::int64_t m : {1, 70}) {
+    const std::int64_t k = 577;
+    const std::vector<float> x = RandomFloats(m * k, 20), weight = RandomFloats(k, 21);
+    ThreadPool pool(3);
+    std::vector<float> want(x.size()), got = x;
+    RmsNorm(x.data(), weight.data(), 1e-5f, m, k, want.data(), pool);
+    PreparedRows apart, fused;
+    apart.Prepare(InputKind::kRowQ8, want.data(), m, k, pool);
+    // In place, as a model without a residual would.
+    fused.PrepareNormed(InputKind::kRowQ8, got.data(), weight.data(), 1e-5f, m, k, got.data(),
+                        pool);
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(fused.q8(), apart.q8(), static_cast<std::size_t>(m * apart.q8_stride())),
+              0);
+    for (std::int64_t i = 0; i < m; ++i) {
+      EXPECT_EQ(fused.scale()[i], apart.scale()[i]);
+      EXPECT_EQ(fused.zero_point()[i], apart.zero_point()[i]);
+      EXPECT_EQ(fused.row_sum()[i], apart.row_sum()[i]);
+    }
+    fused.PrepareNormed(InputKind::kPlain, x.data(), weight.data(), 1e-5f, m, k, got.data(), pool);
+    EXPECT_EQ(fused.plain(), got.data());
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0);
+  }
+}
+
+struct Packed {
+  Packed(WeightType type, Compute compute, std::int64_t n, std::int64_t k, std::uint32_t seed,
+         ThreadPool& pool)
+      : linear(*Linear::Pack(MakeWeight(type, n, k, seed).view(), compute, pool)),
+        bias(RandomFloats(n, seed + 7)) {}
+  Linear linear;
+  std::vector<float> bias;
+};
+
+TEST(RunLinears, EqualsSingleRunsForAnyMixAndThreads) {
+  ThreadPool pool1(1);
+  const std::int64_t k = 256;
+  std::vector<Packed> packed;
+  packed.emplace_back(WeightType{Coding::kInt4, 32}, Compute::kQ8, 333, k, 1u, pool1);
+  packed.emplace_back(WeightType{Coding::kInt8, 0}, Compute::kQ8, 1, k, 2u, pool1);
+  packed.emplace_back(WeightType{Coding::kF32, 0}, Compute::kF32, 100, k, 3u, pool1);
+  packed.emplace_back(WeightType{Coding::kInt4, 128}, Compute::kQ8, 48, k, 4u, pool1);
+  for (const std::int64_t m : {1, 5, 40}) {
+    const std::vector<float> x = RandomFloats(m * k, 9);
+    PreparedRows plain, q8;
+    plain.Prepare(InputKind::kPlain, x.data(), m, k, pool1);
+    q8.Prepare(InputKind::kRowQ8, x.data(), m, k, pool1);
+    for (const int threads : {1, 2, 3}) {
+      ThreadPool pool(threads);
+      std::vector<LinearCall> calls;
+      std::vector<std::vector<float>> got, want;
+      for (const Packed& p : packed) {
+        const auto size = static_cast<std::size_t>(m * p.linear.n());
+        want.emplace_back(size, 5.0f);
+        got.emplace_back(size, 6.0f);
+      }
+      for (std::size_t i = 0; i < packed.size(); ++i) {
+        const Linear& linear = packed[i].linear;
+        const PreparedRows& rows = linear.input_kind() == InputKind::kPlain ? plain : q8;
+        const float* bias = i == 1 ? nullptr : packed[i].bias.data();
+        linear.Run(rows, bias, want[i].data(), pool1);
+        calls.push_back({&linear, &rows, bias, got[i].data()});
+      }
+      RunLinears(calls, pool);
+      for (std::size_t i = 0; i < packed.size(); ++i) {
+        EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), got[i].size() * sizeof(float)), 0)
+            << packed[i].linear.kernel_name() << " m " << m << " threads " << threads;
+      }
+    }
+  }
+}
+
+TEST(RunGated, EqualsTwoRunsAndTheActivation) {
+  ThreadPool pool1(1);
+  const std::int64_t k = 128, n = 700;
+  const Packed gate({Coding::kInt4, 32}, Compute::kQ8, n, k, 1, pool1);
+  const Packed up({Coding::kInt8, 0}, Compute::kQ8, n, k, 2, pool1);
+  for (const std::int64_t m : {1, 3, 300}) {
+    const std::vector<float> x = RandomFloats(m * k, 9);
+    PreparedRows rows;
+    rows.Prepare(InputKind::kRowQ8, x.data(), m, k, pool1);
+    const auto size = static_cast<std::size_t>(m * n);
+    std::vector<float> gates(size), ups(size);
+    gate.linear.Run(rows, gate.bias.data(), gates.data(), pool1);
+    up.linear.Run(rows, nullptr, ups.data(), pool1);
+    for (const GateActivation activation :
+         {GateActivation::kSilu, GateActivation::kGeluTanh, GateActivation::kGelu}) {
+      const auto mul = activation == GateActivation::kSilu       ? SiluMul
+                       : activation == GateActivation::kGeluTanh ? GeluTanhMul
+                                                                 : GeluErfMul;
+      std::vector<float> want(size);
+      mul(gates.data(), ups.data(), m * n, want.data(), pool1);
+      for (const int threads : {1, 2, 3}) {
+        ThreadPool pool(threads);
+        std::vector<float> y(size), scratch(size);
+        RunGated({&gate.linear, &rows, gate.bias.data(), y.data()},
+                 {&up.linear, &rows, nullptr, scratch.data()}, activation, pool);
+        EXPECT_EQ(std::memcmp(y.data(), want.data(), size * sizeof(float)), 0)
+            << "m " << m << " threads " << threads;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -6,11 +6,14 @@
 #pragma once
 
 #define HONE_FEATURES_avx2 "avx2,fma,f16c"
+#define HONE_FEATURES_avxvnni "avx2,fma,f16c,avxvnni"
 #define HONE_FEATURES_avx512vnni "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"
 #if defined(__clang__)
 #define HONE_FEATURES_neon_dot "dotprod"
+#define HONE_FEATURES_neon_i8mm "dotprod,i8mm"
 #else
 #define HONE_FEATURES_neon_dot "arch=armv8.2-a+dotprod"
+#define HONE_FEATURES_neon_i8mm "arch=armv8.2-a+dotprod+i8mm"
 #endif
 
 #define HONE_PRAGMA_(x) _Pragma(#x)

@@ -123,7 +123,7 @@ Status Open(hone_engine& handle, const char* path, const hone_engine_options* gi
   hone_engine_options options = HONE_ENGINE_OPTIONS_INIT;
   HONE_TRY(CopyOptions(given, &options));
   if (options.num_threads < 0 || options.num_threads > 1024 || options.compute < 0 ||
-      options.compute > HONE_COMPUTE_Q8 || options.kv < 0 || options.kv > HONE_KV_F16) {
+      options.compute > HONE_COMPUTE_Q8 || options.kv < 0 || options.kv > HONE_KV_INT8) {
     return Status(Code::kInvalidArgument, "an engine option is out of its range");
   }
   EngineOptions engine_options;

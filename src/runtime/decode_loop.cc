@@ -6,11 +6,16 @@
 //     choose a token from the last logits -> is it a stop? -> show its text -> feed it back
 //
 // The token that is chosen last is never fed back: nobody needs the logits after it.
+//
+// A step may feed guessed tokens behind the chosen one. Each row's logits then choose a token as if
+// the row had come alone; while that is the guessed one, the next row is the next step's result.
+// The rest is cut off the sequence.
 #include "runtime/decode_loop.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "runtime/text_stream.h"
 
@@ -65,36 +70,16 @@ class Decoder {
       : engine_(engine),
         sequence_(sequence),
         options_(options),
+        speculates_(options.speculation != Speculation::kOff && MaySpeculate(engine)),
+        speculator_(options.speculation, speculates_ ? engine.spec().max_positions : 0),
         sampler_(options.sampler, engine.text().suppress_ids),
         stream_(engine.text().tokenizer ? &*engine.text().tokenizer : nullptr, options.skip_special,
                 StopStrings(engine, options), options.on_text) {}
 
   Result<Generation> Run(std::span<const std::int32_t> prompt) {
-    const Stopwatch total;
-    const auto room = engine_.spec().max_positions - static_cast<std::int64_t>(prompt.size());
-    const std::int64_t limit = TokenLimit(options_, room);
-
-    const std::span<const std::int32_t> rest = KeepCommonPrefix(sequence_, prompt);
-    HONE_ASSIGN(bool running, Feed(rest));
-    result_.timings.prefill_tokens = running ? static_cast<std::int64_t>(rest.size()) : 0;
-    result_.timings.prefill_seconds = total.Seconds();
-    if (running && limit == 0) running = End(FinishReason::kLength);
-
-    const Stopwatch decoding;
-    while (running) {
-      HONE_ASSIGN(const std::int32_t id, Choose());
-      if (result_.timings.first_token_seconds == 0) {
-        result_.timings.first_token_seconds = total.Seconds();
-      }
-      HONE_ASSIGN(running, Accept(id));
-      if (running && static_cast<std::int64_t>(result_.ids.size()) == limit) {
-        running = End(FinishReason::kLength);
-      }
-      if (!running) break;
-      HONE_ASSIGN(running, Feed({&id, 1}));
-      if (running) ++result_.timings.decode_tokens;
-    }
-    result_.timings.decode_seconds = decoding.Seconds();
+    Status status = Loop(prompt);
+    sequence_.Truncate(confirmed_);  // guessed tokens that were not chosen
+    HONE_TRY(std::move(status));
     HONE_TRY(stream_.Finish(kept_text_));
     result_.text = stream_.text();
     return std::move(result_);
@@ -108,27 +93,122 @@ class Decoder {
     return all;
   }
 
+  // Whether a token's result does not depend on the step that it is run in.
+  static bool MaySpeculate(const Engine& engine) {
+    const auto& ropes = engine.spec().ropes;
+    return !engine.runs_graph() &&
+           std::none_of(ropes.begin(), ropes.end(),
+                        [](const model::RopeTable& rope) { return rope.by_length.has_value(); });
+  }
+
+  Status Loop(std::span<const std::int32_t> prompt) {
+    const Stopwatch total;
+    const auto room = engine_.spec().max_positions - static_cast<std::int64_t>(prompt.size());
+    limit_ = TokenLimit(options_, room);
+
+    engine_.ReusePrefix(sequence_, prompt);
+    const std::span<const std::int32_t> rest = KeepCommonPrefix(sequence_, prompt);
+    confirmed_ = sequence_.size();
+    HONE_ASSIGN(bool running, Feed(rest, /*all_logits=*/false));
+    if (running) confirmed_ = sequence_.size();
+    result_.timings.prefill_tokens = running ? static_cast<std::int64_t>(rest.size()) : 0;
+    result_.timings.prefill_seconds = total.Seconds();
+    if (running && limit_ == 0) running = End(FinishReason::kLength);
+
+    const Stopwatch decoding;
+    while (running) {
+      HONE_ASSIGN(const std::int32_t id, Choose());
+      if (result_.timings.first_token_seconds == 0) {
+        result_.timings.first_token_seconds = total.Seconds();
+        if (speculates_) {
+          for (const std::int32_t known : prompt) speculator_.Append(known);
+        }
+      }
+      HONE_ASSIGN(running, Accept(id));
+      if (running && static_cast<std::int64_t>(result_.ids.size()) == limit_) {
+        running = End(FinishReason::kLength);
+      }
+      if (!running) break;
+      HONE_ASSIGN(running, Advance(id));
+      if (running) ++result_.timings.decode_tokens;
+    }
+    result_.timings.decode_seconds = decoding.Seconds();
+    return Status();
+  }
+
   // Ends the answer. Returns false: the loop does not go on.
   bool End(FinishReason reason) {
     result_.finish = reason;
     return false;
   }
 
-  // Runs tokens and keeps the last row's logits. False if cancelled: the sequence is as before.
-  Result<bool> Feed(std::span<const std::int32_t> tokens) {
+  // Runs tokens; logits_ has the rows of all of them or of the last. False if cancelled: the
+  // sequence is as before.
+  Result<bool> Feed(std::span<const std::int32_t> tokens, bool all_logits) {
     if (IsCancelled(options_)) return End(FinishReason::kCancelled);
     Status status =
-        engine_.Run(Step{{StepPart{&sequence_, tokens, false}}}, &logits_, options_.cancel);
+        engine_.Run(Step{{StepPart{&sequence_, tokens, all_logits}}}, &logits_, options_.cancel);
     if (status.code() == Code::kCancelled) return End(FinishReason::kCancelled);
     if (!status.ok()) return status;
     return true;
   }
 
+  // Makes the logits after id ready: they are there if id was guessed, else a step computes them.
+  Result<bool> Advance(std::int32_t id) {
+    if (speculates_) speculator_.Append(id);
+    if (row_ < guessed_.size() && guessed_[row_] == id) {
+      if (IsCancelled(options_)) return End(FinishReason::kCancelled);
+      ++row_;
+      ++confirmed_;
+      ++result_.speculation.accepted;
+      return true;
+    }
+    if (!guessed_.empty()) {
+      speculator_.CountAccepted(static_cast<int>(row_));
+      sequence_.Truncate(confirmed_);
+      guessed_ = {};
+    }
+    row_ = 0;
+    if (speculates_) {
+      guessed_ = speculator_.Propose(limit_ - static_cast<std::int64_t>(result_.ids.size()) - 1);
+    }
+    if (!guessed_.empty()) return FeedGuessed(id);
+    const Stopwatch step;
+    HONE_ASSIGN(const bool running, Feed({&id, 1}, /*all_logits=*/false));
+    if (running && speculates_) speculator_.CountStep(step.Seconds());
+    if (running) ++confirmed_;
+    return running;
+  }
+
+  Result<bool> FeedGuessed(std::int32_t id) {
+    fed_.assign(1, id);
+    fed_.insert(fed_.end(), guessed_.begin(), guessed_.end());
+    const Stopwatch step;
+    Result<bool> running = Feed(fed_, /*all_logits=*/true);
+    if (!running.ok()) {
+      // Memory for one row may be there although that for all is not.
+      guessed_ = {};
+      speculates_ = false;
+      running = Feed({&id, 1}, /*all_logits=*/false);
+    } else if (*running) {
+      speculator_.CountStep(step.Seconds());
+      ++result_.speculation.steps;
+      result_.speculation.drafted += static_cast<std::int64_t>(guessed_.size());
+    } else {
+      guessed_ = {};
+    }
+    if (running.ok() && *running) ++confirmed_;
+    return running;
+  }
+
   Result<std::int32_t> Choose() {
-    const std::int32_t id = sampler_.Sample(logits_, sequence_.tokens());
+    const auto vocab = static_cast<std::size_t>(engine_.spec().vocab);
+    const std::int32_t id =
+        sampler_.Sample(std::span<const float>(logits_).subspan(row_ * vocab, vocab),
+                        sequence_.tokens().first(static_cast<std::size_t>(confirmed_)));
     if (id >= 0) return id;
     return Status(Code::kDataLoss,
-                  StrCat("the model gave no usable logit at position ", sequence_.size(),
+                  StrCat("the model gave no usable logit at position ", confirmed_,
                          ": all are NaN, minus infinity or suppressed; the weights are damaged"));
   }
 
@@ -150,10 +230,17 @@ class Decoder {
   Engine& engine_;
   Sequence& sequence_;
   const GenerateOptions& options_;
+  bool speculates_;
+  Speculator speculator_;
   Sampler sampler_;
   TextStream stream_;
-  std::vector<float> logits_;  // of the last row, [vocab]
-  std::string kept_text_;      // what a fused stop token adds to the answer
+  std::int64_t limit_ = 0;                 // most tokens of the answer
+  std::int64_t confirmed_ = 0;             // tokens of the sequence that are certain
+  std::vector<float> logits_;              // of the rows of the last step, [rows, vocab]
+  std::size_t row_ = 0;                    // whose logits choose the next token
+  std::span<const std::int32_t> guessed_;  // tokens of rows 1 and up of the last step
+  std::vector<std::int32_t> fed_;
+  std::string kept_text_;  // what a fused stop token adds to the answer
   Generation result_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "runtime/draft.h"
 #include "runtime/engine.h"
 #include "runtime/sampler.h"
 
@@ -25,6 +26,10 @@ struct GenerateOptions {
   std::int64_t max_tokens = 0;            // 0: as many as the context holds
   std::vector<std::string> stop_strings;  // besides the model's own
   bool skip_special = true;               // in the text
+  // Guesses tokens from the text and runs several in one step. The answer is the same in every way;
+  // only the speed changes. Has no effect on graphs, and on models whose rope frequencies follow
+  // the length of the sequence: there a token's step is part of its result.
+  Speculation speculation = Speculation::kAuto;
   const std::atomic<bool>* cancel = nullptr;
   // Called with whole UTF-8 text as it becomes certain (text that may begin a stop string is held
   // back).
@@ -38,11 +43,18 @@ struct Timings {
   std::int64_t prefill_tokens = 0, decode_tokens = 0;
 };
 
+struct SpeculationCounts {
+  std::int64_t steps = 0;     // that ran guessed tokens
+  std::int64_t drafted = 0;   // guessed tokens in them
+  std::int64_t accepted = 0;  // of these, in the answer
+};
+
 struct Generation {
   std::string text;
   std::vector<std::int32_t> ids;  // generated, the stop id left out
   FinishReason finish = FinishReason::kStop;
   Timings timings;
+  SpeculationCounts speculation;
 };
 
 // Appends prompt to the sequence (its common prefix with the cached tokens is not computed again:

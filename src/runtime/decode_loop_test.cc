@@ -123,6 +123,44 @@ TEST(DecodeLoop, StopsAtAStopStringAcrossTokensAndNeverShowsItsBeginning) {
   EXPECT_LT(answer.ids.size(), kGreedy.size());
 }
 
+// Few ids are allowed, so that the answers repeat and guesses come true.
+TEST(DecodeLoop, GuessedTokensChangeNothingAboutTextAndStopStrings) {
+  TextSetup text = FamilyText();
+  text.stop_ids.clear();
+  for (std::int32_t id = 0; id < 645; ++id) {
+    if (id < 70 || id > 79) text.suppress_ids.push_back(id);
+  }
+  const auto engine = OpenFamily(std::move(text));
+  GenerateOptions options;
+  options.max_tokens = 60;
+  Ids prompt = kPrompt;
+  std::int64_t accepted = 0;
+  for (int turn = 0; turn < 5; ++turn) {
+    std::string streamed[2];
+    Generation answers[2];
+    Ids cached[2];
+    for (const std::size_t i : {0U, 1U}) {
+      const auto sequence = NewSequence(*engine);
+      options.speculation = i == 0 ? Speculation::kOff : Speculation::kOn;
+      options.on_text = [&](std::string_view part) { streamed[i] += part; };
+      answers[i] = Answer(*engine, *sequence, prompt, options);
+      cached[i] = Ids(sequence->tokens().begin(), sequence->tokens().end());
+    }
+    EXPECT_EQ(answers[1].ids, answers[0].ids);
+    EXPECT_EQ(answers[1].text, answers[0].text);
+    EXPECT_EQ(answers[1].finish, answers[0].finish);
+    EXPECT_EQ(streamed[1], streamed[0]);
+    EXPECT_EQ(cached[1], cached[0]);
+    accepted += answers[1].speculation.accepted;
+    // The next turn starts a little later and ends at a stop string of what it is about to say.
+    prompt.insert(prompt.end(), answers[0].ids.begin(), answers[0].ids.begin() + 1 + turn % 2);
+    const std::string& said = answers[0].text;
+    options.stop_strings.clear();
+    if (turn % 2 == 0) options.stop_strings = {said.substr(said.size() * 2 / 3)};
+  }
+  EXPECT_GT(accepted, 10);
+}
+
 TEST(DecodeLoop, ReusesTheCommonPrefix) {
   TextSetup text = FamilyText();
   text.stop_ids.clear();

@@ -11,7 +11,10 @@
 #include "base/thread_pool.h"
 #include "runtime/graph_runner.h"
 #include "runtime/kernel_runner.h"
+#include "runtime/kv_cache.h"
 #include "runtime/load_source.h"
+#include "runtime/model_hash.h"
+#include "runtime/sequence_state.h"
 #include "runtime/step_runner.h"
 #include "runtime/text_setup.h"
 
@@ -41,6 +44,7 @@ kernels::Compute ChooseCompute(ComputeChoice choice, bool quantized_bundle) {
 kernels::KvType ChooseKv(KvChoice choice, bool float_model) {
   if (choice == KvChoice::kF32) return kernels::KvType::kF32;
   if (choice == KvChoice::kF16) return kernels::KvType::kF16;
+  if (choice == KvChoice::kInt8) return kernels::KvType::kInt8;
   return float_model ? kernels::KvType::kF32 : kernels::KvType::kF16;
 }
 
@@ -67,15 +71,23 @@ struct Engine::Impl {
   kernels::Compute compute = kernels::Compute::kF32;
   kernels::KvType kv_type = kernels::KvType::kF32;
   std::unique_ptr<StepRunner> runner;
+  std::uint64_t step = 0;          // number of the last one
+  std::vector<SequenceRows> rows;  // of the step that runs
   bool runs_graph = false;
   double load_seconds = 0;
   std::vector<std::string> warnings;
+  std::function<void(ByteSpan)> release;  // of the source's pages; may be empty
+  std::unique_ptr<PrefixCache> prefixes;  // null: off
+  std::optional<std::uint64_t> model_hash;
 };
 
 struct Sequence::Impl {
   const void* owner;
   std::vector<std::int32_t> tokens;
   std::unique_ptr<SequenceRunner> runner;
+  std::uint64_t last_step = 0;   // the number of the last step that it was in
+  std::int64_t kept_blocks = 0;  // that the prefix cache was offered
+  bool from_file = false;        // holds pages that this process did not compute
 };
 
 Engine::Engine() = default;
@@ -89,7 +101,8 @@ Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
   const SourceParts parts = options.run == RunChoice::kGraph     ? SourceParts::kText
                             : options.run == RunChoice::kKernels ? SourceParts::kAll
                                                                  : SourceParts::kAllOrGraph;
-  HONE_ASSIGN(LoadedSource source, LoadSource(path, parts));
+  const TextWhen when = options.num_threads == 1 ? TextWhen::kNow : TextWhen::kMeanwhile;
+  HONE_ASSIGN(LoadedSource source, LoadSource(path, parts, when));
   if (options.run == RunChoice::kGraph && source.bundle == nullptr) {
     return Status(Code::kInvalidArgument,
                   StrCat(path, ": only a .litertlm bundle has a graph to run"));
@@ -99,7 +112,13 @@ Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
   if (source.model) {
     engine = Make(*std::move(source.model), std::move(source.text), options);
     status = engine->UseKernels(options, ReleaseFrom(source.bundle));
+    if (source.text_meanwhile.valid()) {
+      HONE_TRY(source.FinishText());
+      engine->impl_->text = std::move(source.text);
+      SuppressUnusedIds(engine->impl_->model.spec.vocab, engine->impl_->text);
+    }
   } else {
+    HONE_TRY(source.FinishText());
     if (!source.not_lifted.empty()) {
       source.warnings.push_back(StrCat("the bundle's graph is not one that the kernels can run (",
                                        source.not_lifted,
@@ -115,6 +134,9 @@ Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
   }
   if (!status.ok()) return std::move(status).Context(path);
   engine->impl_->warnings = std::move(source.warnings);
+  if (const std::string slow = SlowCpuWarning(); !slow.empty() && !engine->runs_graph()) {
+    engine->impl_->warnings.push_back(slow);
+  }
   engine->impl_->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return engine;
@@ -152,6 +174,16 @@ Status Engine::UseKernels(const EngineOptions& options,
   impl.kv_type = ChooseKv(options.kv, !quantized_bundle && impl.compute == kernels::Compute::kF32);
   HONE_ASSIGN(impl.runner,
               MakeKernelRunner(impl.model, impl.compute, impl.kv_type, impl.pool, release));
+  impl.release = release;
+  const model::DecoderSpec& model_spec = impl.model.spec;
+  const bool by_length = std::any_of(model_spec.ropes.begin(), model_spec.ropes.end(),
+                                     [](const auto& rope) { return rope.by_length.has_value(); });
+  if (options.prefix_cache_bytes > 0 && !by_length) {
+    impl.prefixes = std::make_unique<PrefixCache>(
+        options.prefix_cache_bytes,
+        KvCache::BlockBytes(impl.kv_type, model_spec.num_layers, model_spec.num_kv_heads,
+                            model_spec.head_dim));
+  }
   SuppressUnusedIds(impl.model.spec.vocab, impl.text);
   return Status();
 }
@@ -173,26 +205,25 @@ const TextSetup& Engine::text() const { return impl_->text; }
 kernels::Compute Engine::compute() const { return impl_->compute; }
 kernels::KvType Engine::kv_type() const { return impl_->kv_type; }
 int Engine::num_threads() const { return impl_->pool.num_threads(); }
+std::vector<std::string> Engine::KernelNames() const { return impl_->runner->KernelNames(); }
 double Engine::load_seconds() const { return impl_->load_seconds; }
 const std::vector<std::string>& Engine::warnings() const { return impl_->warnings; }
 
 Result<std::unique_ptr<Sequence>> Engine::NewSequence() {
   HONE_ASSIGN(auto runner, impl_->runner->NewSequence());
   std::unique_ptr<Sequence> sequence(new Sequence);
-  sequence->impl_.reset(new Sequence::Impl{this, {}, std::move(runner)});
+  sequence->impl_.reset(new Sequence::Impl{this, {}, std::move(runner), 0});
   return sequence;
 }
 
-Status Engine::Run(const Step& step, std::vector<float>* logits, const std::atomic<bool>* cancel) {
-  if (step.parts.size() != 1 || step.parts[0].sequence == nullptr) {
-    return Status(Code::kInvalidArgument, StrCat("a step has ", step.parts.size(),
-                                                 " parts; this engine runs exactly one sequence "
-                                                 "a step"));
-  }
-  const StepPart& part = step.parts[0];
-  Sequence::Impl& sequence = *part.sequence->impl_;
+Status Engine::CheckPart(const StepPart& part) const {
+  if (part.sequence == nullptr) return Status(Code::kInvalidArgument, "no sequence is given");
+  const Sequence::Impl& sequence = *part.sequence->impl_;
   if (sequence.owner != this) {
     return Status(Code::kInvalidArgument, "the sequence belongs to another engine");
+  }
+  if (sequence.last_step == impl_->step) {
+    return Status(Code::kInvalidArgument, "the sequence is in this step already");
   }
   if (part.tokens.empty()) return Status(Code::kInvalidArgument, "a step without tokens");
   for (const std::int32_t id : part.tokens) {
@@ -201,30 +232,128 @@ Status Engine::Run(const Step& step, std::vector<float>* logits, const std::atom
                     StrCat("token id ", id, " is outside the vocabulary of ", spec().vocab));
     }
   }
-  const std::int64_t old_size = part.sequence->size();
+  const std::int64_t size = part.sequence->size();
   const auto num_tokens = static_cast<std::int64_t>(part.tokens.size());
-  if (num_tokens > spec().max_positions - old_size) {
+  if (num_tokens > spec().max_positions - size) {
     return Status(Code::kInvalidArgument,
-                  StrCat(old_size + num_tokens, " tokens do not fit: the context holds ",
-                         spec().max_positions, " (", old_size, " are used already)"));
+                  StrCat(size + num_tokens, " tokens do not fit: the context holds ",
+                         spec().max_positions, " (", size, " are used already)"));
   }
-  // Rows from this one on are asked for.
-  const std::int64_t first_wanted =
-      logits == nullptr ? num_tokens : (part.all_logits ? 0 : num_tokens - 1);
-  if (logits != nullptr) {
-    logits->resize(static_cast<std::size_t>((num_tokens - first_wanted) * spec().vocab));
+  return Status();
+}
+
+Status Engine::Run(const Step& step, std::vector<float>* logits, const std::atomic<bool>* cancel) {
+  Impl& impl = *impl_;
+  if (step.parts.empty()) return Status(Code::kInvalidArgument, "a step without parts");
+  ++impl.step;
+  impl.rows.clear();
+  std::int64_t num_wanted = 0;
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    const StepPart& part = step.parts[i];
+    Status status = CheckPart(part);
+    if (!status.ok()) {
+      if (step.parts.size() == 1) return status;
+      return std::move(status).Context(StrCat("part ", i));
+    }
+    Sequence::Impl& sequence = *part.sequence->impl_;
+    sequence.last_step = impl.step;
+    const auto num_tokens = static_cast<std::int64_t>(part.tokens.size());
+    std::int64_t wanted = part.all_logits ? num_tokens : (part.more > 0 ? 0 : 1);
+    if (logits == nullptr) wanted = 0;
+    num_wanted += wanted;
+    impl.rows.push_back(
+        {.sequence = sequence.runner.get(),
+         .tokens = part.tokens,
+         .first_position = part.sequence->size(),
+         .length = part.sequence->size() + num_tokens + std::max<std::int64_t>(part.more, 0),
+         .first_logits_row = num_tokens - wanted});
   }
-  Status status = sequence.runner->Run({.tokens = part.tokens,
-                                        .first_position = old_size,
-                                        .first_logits_row = first_wanted,
-                                        .logits = logits != nullptr ? logits->data() : nullptr},
-                                       cancel);
-  if (status.ok()) {
-    sequence.tokens.insert(sequence.tokens.end(), part.tokens.begin(), part.tokens.end());
-  } else {
-    sequence.runner->Truncate(old_size);
+  if (logits != nullptr) logits->resize(static_cast<std::size_t>(num_wanted * spec().vocab));
+  Status status = impl.runner->Run(impl.rows, logits != nullptr ? logits->data() : nullptr, cancel);
+  for (const StepPart& part : step.parts) {
+    Sequence::Impl& sequence = *part.sequence->impl_;
+    if (status.ok()) {
+      sequence.tokens.insert(sequence.tokens.end(), part.tokens.begin(), part.tokens.end());
+      KeepPages(part);
+    } else {
+      sequence.runner->Truncate(part.sequence->size());
+    }
   }
   return status;
+}
+
+// Offers the full blocks of a part's sequence to the prefix cache.
+void Engine::KeepPages(const StepPart& part) {
+  Sequence::Impl& sequence = *part.sequence->impl_;
+  if (impl_->prefixes == nullptr || sequence.from_file) return;
+  // Rows whose logits are all asked for may be a draft that is taken back at once.
+  const auto size =
+      part.sequence->size() - (part.all_logits ? static_cast<std::int64_t>(part.tokens.size()) : 0);
+  const std::int64_t full = size / kernels::kPagePositions;
+  if (full <= sequence.kept_blocks) return;
+  sequence.kept_blocks = full;
+  impl_->prefixes->Offer(
+      std::span(sequence.tokens).first(static_cast<std::size_t>(full * kernels::kPagePositions)),
+      sequence.runner->kv_cache()->blocks());
+}
+
+std::int64_t Engine::ReusePrefix(Sequence& sequence, std::span<const std::int32_t> prompt) {
+  if (impl_->prefixes == nullptr || sequence.impl_->owner != this || prompt.empty()) return 0;
+  const std::span<const std::int32_t> held = sequence.tokens();
+  const auto differs = std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end()).first;
+  // At least one token is left to run: its logits are wanted.
+  const auto blocks =
+      impl_->prefixes->Find(prompt.first(prompt.size() - 1), differs - prompt.begin());
+  if (blocks.empty()) return 0;
+  const auto known = static_cast<std::int64_t>(blocks.size()) * kernels::kPagePositions;
+  sequence.Truncate(0);
+  sequence.impl_->runner->kv_cache()->Attach(blocks, known);
+  sequence.impl_->tokens.assign(prompt.begin(), prompt.begin() + known);
+  sequence.impl_->kept_blocks = static_cast<std::int64_t>(blocks.size());
+  return known;
+}
+
+PrefixCacheStats Engine::prefix_cache_stats() const {
+  return impl_->prefixes != nullptr ? impl_->prefixes->stats() : PrefixCacheStats();
+}
+
+StateFacts Engine::GetStateFacts() {
+  Impl& impl = *impl_;
+  if (!impl.model_hash) impl.model_hash = ModelHash(impl.model, impl.pool, impl.release);
+  return {.model_hash = *impl.model_hash,
+          .compute = impl.compute,
+          .kv_type = impl.kv_type,
+          .num_layers = spec().num_layers,
+          .num_kv_heads = spec().num_kv_heads,
+          .head_dim = spec().head_dim,
+          .vocab = spec().vocab,
+          .max_positions = spec().max_positions};
+}
+
+Status Engine::SaveState(const Sequence& sequence, std::string_view text, const std::string& path) {
+  if (sequence.impl_->owner != this) {
+    return Status(Code::kInvalidArgument, "the sequence belongs to another engine");
+  }
+  const KvCache* cache = sequence.impl_->runner->kv_cache();
+  if (cache == nullptr) {
+    return Status(Code::kUnsupported,
+                  StrCat(path, ": a bundle that runs as a graph has no pages to save"));
+  }
+  return WriteSequenceState(path, GetStateFacts(), sequence.tokens(), text, cache->blocks());
+}
+
+Result<SavedSequence> Engine::LoadState(const std::string& path) {
+  HONE_ASSIGN(auto sequence, NewSequence());
+  KvCache* cache = sequence->impl_->runner->kv_cache();
+  if (cache == nullptr) {
+    return Status(Code::kUnsupported,
+                  StrCat(path, ": a bundle that runs as a graph cannot use saved pages"));
+  }
+  HONE_ASSIGN(SequenceState state, OpenSequenceState(path, GetStateFacts()));
+  cache->Attach(state.blocks, static_cast<std::int64_t>(state.tokens.size()));
+  sequence->impl_->tokens = std::move(state.tokens);
+  sequence->impl_->from_file = true;
+  return SavedSequence{std::move(sequence), std::move(state.text), std::move(state.note)};
 }
 
 std::span<const std::int32_t> Sequence::tokens() const { return impl_->tokens; }
@@ -233,6 +362,8 @@ void Sequence::Truncate(std::int64_t position) {
   position = std::clamp<std::int64_t>(position, 0, size());
   impl_->tokens.resize(static_cast<std::size_t>(position));
   impl_->runner->Truncate(position);
+  impl_->kept_blocks = std::min(impl_->kept_blocks, position / kernels::kPagePositions);
+  if (position == 0) impl_->from_file = false;
 }
 
 }  // namespace hone::runtime

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/span_util.h"
@@ -20,6 +21,7 @@
 #include "kernels/attention.h"
 #include "kernels/linear.h"
 #include "model/decoder_spec.h"
+#include "runtime/prefix_cache.h"
 
 namespace hone::formats::litertlm {
 class Bundle;
@@ -28,7 +30,7 @@ class Bundle;
 namespace hone::runtime {
 
 enum class ComputeChoice : std::uint8_t { kAuto, kF32, kQ8 };
-enum class KvChoice : std::uint8_t { kAuto, kF32, kF16 };
+enum class KvChoice : std::uint8_t { kAuto, kF32, kF16, kInt8 };
 // kGraph runs the graphs of a bundle operator by operator: slow, and computed exactly as they say;
 // compute and kv do not apply. kAuto: kernels, or the graph of a bundle that cannot be lifted to
 // them, with a warning.
@@ -39,6 +41,8 @@ struct EngineOptions {
   ComputeChoice compute = ComputeChoice::kAuto;  // auto: q8 for quantized bundles, f32 else
   KvChoice kv = KvChoice::kAuto;                 // auto: f32 for float weights, f16 else
   RunChoice run = RunChoice::kAuto;
+  // Bound of the pages kept for ReusePrefix; 0: none are kept.
+  std::uint64_t prefix_cache_bytes = 0;
 };
 
 // What a source says about text, the same for a bundle, a checkpoint folder and a GGUF file.
@@ -78,13 +82,25 @@ Result<TextSetup> LoadText(const std::string& path, std::vector<std::string>* wa
 Result<model::DecoderModel> LoadModel(const std::string& path, std::vector<std::string>* warnings);
 
 class Sequence;
+struct StateFacts;
 
-// A batch of rows. Batch 1 for now: exactly one part.
+// A sequence from a file, and what was kept beside it.
+struct SavedSequence {
+  std::unique_ptr<Sequence> sequence;
+  std::string text;
+  std::string note;  // not empty: what may differ from the machine that wrote the file
+};
+
+// Rows of one sequence: a token to decode, a piece of a prompt, or a draft to verify.
 struct StepPart {
   Sequence* sequence = nullptr;
   std::span<const std::int32_t> tokens;  // appended to the sequence
   bool all_logits = false;               // logits of every row, or of the last one only
+  // Tokens of the same prompt that follow in later steps. If there are any, the last row's logits
+  // are not asked for.
+  std::int64_t more = 0;
 };
+// What is computed together: at least one part, each of another sequence.
 struct Step {
   std::vector<StepPart> parts;
 };
@@ -113,21 +129,43 @@ class Engine {
   kernels::KvType kv_type() const;
   int num_threads() const;
   double load_seconds() const;
+  // Of the linears, each once; empty for a graph.
+  std::vector<std::string> KernelNames() const;
   const std::vector<std::string>& warnings() const;
 
   // An empty sequence. Its cache grows by pages of kernels::kPagePositions.
   Result<std::unique_ptr<Sequence>> NewSequence();
 
-  // Runs the rows and appends their keys and values. logits receives [rows asked for, vocab]; null
-  // skips the head. Long parts are run in chunks inside. cancel is polled before each layer:
-  // kCancelled leaves the sequence as it was before the step. kInvalidArgument: an id outside the
-  // vocabulary, or more tokens than the context has room for (the message has both numbers).
+  // Runs the rows of all parts together and appends their keys and values. logits receives
+  // [rows asked for, vocab] in part order; null skips the head. A row's result has the same bits
+  // whatever the other parts are and however a prompt is split into steps. Long parts are run in
+  // chunks inside. cancel is polled in each layer: kCancelled. kInvalidArgument: no parts, a part
+  // without tokens or without a sequence of this engine, a sequence in two parts, an id outside the
+  // vocabulary, or more tokens than the context has room for (the message has both numbers, and the
+  // part if there are several). Any failure leaves every sequence as it was before the step.
   // Rope frequencies that change with the length (LongRoPE and dynamic NTK of a checkpoint) follow
-  // the size of the sequence after the step, for all of its rows. Keys that are cached already keep
-  // the frequencies of their own step, as in transformers: for these models alone, how tokens are
-  // split into steps can change the result.
+  // the size of the sequence after the step and StepPart::more, for all of its rows. Keys that are
+  // cached already keep the frequencies of their own step, as in transformers: for these models
+  // alone, what counts as one prompt can change the result.
   Status Run(const Step& step, std::vector<float>* logits,
              const std::atomic<bool>* cancel = nullptr);
+
+  // Before a prompt is run: if the pages of its beginning are known from any sequence, and are more
+  // than what the sequence has in common with it, the sequence becomes that beginning. Returns how
+  // many tokens it then holds that way, a multiple of kernels::kPagePositions and less than the
+  // prompt; 0 leaves it as it was. What follows has the bits that computing anew would give. Always
+  // 0 without prefix_cache_bytes, for a graph, and where keys depend on the length (RopeByLength).
+  std::int64_t ReusePrefix(Sequence& sequence, std::span<const std::int32_t> prompt);
+  PrefixCacheStats prefix_cache_stats() const;
+
+  // Writes tokens, keys and values of a sequence to a file (docs/formats/sequence_state.md), whole
+  // or not at all. text is kept beside them: what the caller needs to go on. kUnsupported for a
+  // graph, kInvalidArgument for a sequence without tokens.
+  Status SaveState(const Sequence& sequence, std::string_view text, const std::string& path);
+  // A sequence that goes on from a file, with the bits that it would have had. The pages are
+  // mapped, not copied. Messages say what was found and expected: kDataLoss for a damaged file,
+  // kInvalidArgument for one of another model, kUnsupported for another version.
+  Result<SavedSequence> LoadState(const std::string& path);
 
  private:
   Engine();
@@ -135,6 +173,9 @@ class Engine {
                                       const EngineOptions& options);
   Status UseKernels(const EngineOptions& options, const std::function<void(ByteSpan)>& release);
   Status UseGraph(std::shared_ptr<const formats::litertlm::Bundle> bundle);
+  Status CheckPart(const StepPart& part) const;
+  void KeepPages(const StepPart& part);
+  StateFacts GetStateFacts();
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -14,6 +14,7 @@
 #include "formats/litertlm/litertlm.h"
 #include "formats/npy.h"
 #include "formats/tflite/tflite.h"
+#include "runtime/batcher.h"
 #include "runtime/decode_loop.h"
 #include "runtime/engine.h"
 
@@ -109,6 +110,33 @@ TEST_P(Family, GivesTheLogitsAndTokensOfTransformers) {
   }
 }
 
+TEST_P(Family, GivesTheSameBitsToPromptsInOneStep) {
+  const std::string folder = std::string("families/") + GetParam() + "/";
+  const Json golden = ReadGolden(folder + "golden.json");
+  auto model = LoadModel(kGolden + folder + "hf", nullptr);
+  ASSERT_TRUE(model.ok()) << model.message();
+  auto engine =
+      Engine::FromModel(*std::move(model), {}, {.num_threads = 2, .kv = KvChoice::kF16}, folder);
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  std::vector<Ids> prompts;
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<float> want, got;
+  for (const Json& prompt : golden.Find("prompts")->AsArray()) {
+    prompts.push_back(ToIds(*prompt.Find("ids")));
+    const std::vector<float> alone = AllLogits(**engine, prompts.back());
+    want.insert(want.end(), alone.begin(), alone.end());
+    auto sequence = (*engine)->NewSequence();
+    ASSERT_TRUE(sequence.ok()) << sequence.message();
+    sequences.push_back(*std::move(sequence));
+  }
+  Step step;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    step.parts.push_back({sequences[i].get(), prompts[i], true});
+  }
+  ASSERT_TRUE((*engine)->Run(step, &got).ok());
+  EXPECT_EQ(got, want);
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, Family,
                          testing::Values("llama-gqa8", "llama-tied", "llama-sharded", "llama-bias",
                                          "llama3-rope", "llama-yarn", "mistral-sliding", "qwen2",
@@ -162,6 +190,50 @@ INSTANTIATE_TEST_SUITE_P(Golden, TinyFamily, testing::ValuesIn(TinyFamilies()),
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+TEST(Batcher, GivesTheTokensOfGenerate) {
+  const Json golden = ReadGolden("families/qwen3/golden.json");
+  auto engine = Engine::Open(kGolden + "families/qwen3/hf", {.num_threads = 2});
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  struct Request {
+    std::unique_ptr<Sequence> sequence;
+    std::unique_ptr<Sampler> sampler;
+    Ids want, got;
+  };
+  std::vector<Request> requests(golden.Find("prompts")->AsArray().size());
+  Batcher batcher(**engine);
+  const Ids& stop_ids = (*engine)->text().stop_ids;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Request& request = requests[i];
+    const Ids ids = ToIds(*golden.Find("prompts")->AsArray()[i].Find("ids"));
+    auto sequence = (*engine)->NewSequence();
+    ASSERT_TRUE(sequence.ok()) << sequence.message();
+    request.sequence = *std::move(sequence);
+    GenerateOptions options;
+    options.max_tokens = 12;
+    options.sampler = {.temperature = 1, .top_p = 0.9F, .seed = i};
+    auto answer = Generate(**engine, *request.sequence, ids, options);
+    ASSERT_TRUE(answer.ok()) << answer.message();
+    request.want = answer->ids;
+    request.sequence->Truncate(0);
+    request.sampler = std::make_unique<Sampler>(options.sampler, (*engine)->text().suppress_ids);
+    auto id = batcher.Submit(
+        {.sequence = request.sequence.get(),
+         .prompt = ids,
+         .choose = [&](std::span<const float> logits) -> std::optional<std::int32_t> {
+           const std::int32_t next = request.sampler->Sample(logits, request.sequence->tokens());
+           if (std::count(stop_ids.begin(), stop_ids.end(), next) > 0) return std::nullopt;
+           request.got.push_back(next);
+           if (request.got.size() == 12) return std::nullopt;
+           return next;
+         },
+         .done = [](const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }});
+    ASSERT_TRUE(id.ok()) << id.message();
+  }
+  while (batcher.Step()) {
+  }
+  for (const Request& request : requests) EXPECT_EQ(request.got, request.want);
+}
 
 struct BundleCase {
   const char* file;

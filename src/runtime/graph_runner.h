@@ -4,9 +4,9 @@
 // lifted.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "base/status.h"
 #include "executor/executor.h"
@@ -26,6 +26,18 @@ Result<GraphRunner> MakeGraphRunner(std::shared_ptr<const formats::litertlm::Bun
 // A sequence on an open graph. Rows whose logits nobody asks for are prefilled with the signatures
 // of the bundle: the longest that is full, then the shortest that holds the rest; where none fits
 // into the context, and for all other rows, the decode signature runs one token at a time.
-std::unique_ptr<SequenceRunner> MakeGraphSequence(std::unique_ptr<executor::BundleRunner> graph);
+class GraphSequence : public SequenceRunner {
+ public:
+  explicit GraphSequence(std::unique_ptr<executor::BundleRunner> graph);
+  // Appends rows.tokens; logits as in StepRunner::Run.
+  Status Run(const SequenceRows& rows, float* logits, const std::atomic<bool>* cancel);
+  void Truncate(std::int64_t size) override;
+
+ private:
+  std::int64_t ChooseLength(std::int64_t left) const;
+  Status Decode(std::int32_t id, float* out, const std::atomic<bool>* cancel);
+
+  std::unique_ptr<executor::BundleRunner> graph_;
+};
 
 }  // namespace hone::runtime

@@ -68,9 +68,10 @@ Ids Count(std::int64_t n) {
   return ids;
 }
 
-std::unique_ptr<SequenceRunner> Make(Log& log, std::int64_t context,
-                                     std::vector<std::int64_t> lengths) {
-  return MakeGraphSequence(std::make_unique<FakeGraph>(log, context, std::move(lengths)));
+std::unique_ptr<GraphSequence> Make(Log& log, std::int64_t context,
+                                    std::vector<std::int64_t> lengths) {
+  return std::make_unique<GraphSequence>(
+      std::make_unique<FakeGraph>(log, context, std::move(lengths)));
 }
 
 using Calls = std::vector<std::string>;
@@ -80,9 +81,7 @@ TEST(GraphRunner, PrefillsAllButTheRowsAskedFor) {
   const auto sequence = Make(log, 1000, {128, 32, 8});
   const Ids ids = Count(171);
   std::vector<float> logits(kVocab);
-  ASSERT_TRUE(
-      sequence->Run({.tokens = ids, .first_logits_row = 170, .logits = logits.data()}, nullptr)
-          .ok());
+  ASSERT_TRUE(sequence->Run({.tokens = ids, .first_logits_row = 170}, logits.data(), nullptr).ok());
   EXPECT_EQ(log.calls, (Calls{"prefill 128 with 128", "prefill 128 with 42", "decode"}));
   EXPECT_EQ(log.held, ids);
   EXPECT_EQ(logits[1], logits[0] + 1);
@@ -91,9 +90,10 @@ TEST(GraphRunner, PrefillsAllButTheRowsAskedFor) {
 TEST(GraphRunner, TakesTheShortestSignatureThatHoldsTheRest) {
   Log log;
   const auto sequence = Make(log, 1000, {128, 32, 8});
-  ASSERT_TRUE(sequence->Run({.tokens = Count(9), .first_logits_row = 9}, nullptr).ok());
+  ASSERT_TRUE(sequence->Run({.tokens = Count(9), .first_logits_row = 9}, nullptr, nullptr).ok());
   ASSERT_TRUE(
-      sequence->Run({.tokens = Count(8), .first_position = 9, .first_logits_row = 8}, nullptr)
+      sequence
+          ->Run({.tokens = Count(8), .first_position = 9, .first_logits_row = 8}, nullptr, nullptr)
           .ok());
   EXPECT_EQ(log.calls, (Calls{"prefill 32 with 9", "prefill 8 with 8"}));
 }
@@ -103,15 +103,14 @@ TEST(GraphRunner, GivesAllRowsByDecoding) {
   const Ids ids = Count(5);
   std::vector<float> want(kVocab), got(5 * kVocab);
   const auto first = Make(all, 100, {4});
-  ASSERT_TRUE(first->Run({.tokens = ids, .logits = got.data()}, nullptr).ok());
+  ASSERT_TRUE(first->Run({.tokens = ids}, got.data(), nullptr).ok());
   EXPECT_EQ(all.calls, Calls(5, "decode"));
   for (std::int64_t row = 0; row < 5; ++row) {
     one = {};
     const auto sequence = Make(one, 100, {4});
     const auto part = std::span(ids).first(static_cast<std::size_t>(row + 1));
     ASSERT_TRUE(
-        sequence->Run({.tokens = part, .first_logits_row = row, .logits = want.data()}, nullptr)
-            .ok());
+        sequence->Run({.tokens = part, .first_logits_row = row}, want.data(), nullptr).ok());
     EXPECT_EQ(want,
               std::vector<float>(got.begin() + row * kVocab, got.begin() + (row + 1) * kVocab));
   }
@@ -120,7 +119,7 @@ TEST(GraphRunner, GivesAllRowsByDecoding) {
 TEST(GraphRunner, PadsNothingBehindTheEndOfTheCache) {
   Log log;
   const auto sequence = Make(log, 20, {16, 8});
-  ASSERT_TRUE(sequence->Run({.tokens = Count(20), .first_logits_row = 20}, nullptr).ok());
+  ASSERT_TRUE(sequence->Run({.tokens = Count(20), .first_logits_row = 20}, nullptr, nullptr).ok());
   EXPECT_EQ(log.calls, (Calls{"prefill 16 with 16", "decode", "decode", "decode", "decode"}));
   EXPECT_EQ(log.held, Count(20));
 }
@@ -128,7 +127,7 @@ TEST(GraphRunner, PadsNothingBehindTheEndOfTheCache) {
 TEST(GraphRunner, DecodesWhereNoSignaturePrefills) {
   Log log;
   const auto sequence = Make(log, 20, {});
-  ASSERT_TRUE(sequence->Run({.tokens = Count(3), .first_logits_row = 3}, nullptr).ok());
+  ASSERT_TRUE(sequence->Run({.tokens = Count(3), .first_logits_row = 3}, nullptr, nullptr).ok());
   EXPECT_EQ(log.calls, Calls(3, "decode"));
 }
 
@@ -136,10 +135,10 @@ TEST(GraphRunner, CancelsBetweenCallsAndForgetsOnRequest) {
   Log log;
   const auto sequence = Make(log, 100, {8});
   std::atomic<bool> cancel{false};
-  ASSERT_TRUE(sequence->Run({.tokens = Count(6), .first_logits_row = 6}, &cancel).ok());
+  ASSERT_TRUE(sequence->Run({.tokens = Count(6), .first_logits_row = 6}, nullptr, &cancel).ok());
   cancel = true;
-  const Status status =
-      sequence->Run({.tokens = Count(30), .first_position = 6, .first_logits_row = 30}, &cancel);
+  const Status status = sequence->Run(
+      {.tokens = Count(30), .first_position = 6, .first_logits_row = 30}, nullptr, &cancel);
   EXPECT_EQ(status.code(), Code::kCancelled);
   sequence->Truncate(6);
   EXPECT_EQ(log.held, Count(6));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/load_source.h"
 
+#include <system_error>
 #include <utility>
 
 #include "base/file.h"
@@ -27,11 +28,34 @@ bool LooksLikeBundle(const std::string& path) {
   return map.ok() && AsText(map->bytes()).starts_with("LITERTLM");
 }
 
-Result<LoadedSource> LoadBundle(const std::string& path, SourceParts parts) {
+LoadedSource::TextAndWarnings ReadBundleText(const formats::litertlm::Bundle& bundle,
+                                             const std::string& path) {
+  std::vector<std::string> warnings;
+  auto text = MakeBundleText(bundle, warnings);
+  if (!text.ok()) return {std::move(text).status().Context(path), {}};
+  return {std::move(text), std::move(warnings)};
+}
+
+// False if the system has no thread for it.
+bool ReadTextMeanwhile(const std::string& path, LoadedSource& source) {
+  try {
+    source.text_meanwhile = std::async(std::launch::async, [bundle = source.bundle, path] {
+      return ReadBundleText(*bundle, path);
+    });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  source.text.is_bundle = true;
+  return true;
+}
+
+Result<LoadedSource> LoadBundle(const std::string& path, SourceParts parts, TextWhen when) {
   LoadedSource source;
   HONE_ASSIGN(source.bundle, formats::litertlm::Bundle::Open(path));
   Append(source.warnings, source.bundle->warnings());
-  if (parts != SourceParts::kModel) {
+  const bool later = when == TextWhen::kMeanwhile && parts != SourceParts::kModel &&
+                     parts != SourceParts::kText && ReadTextMeanwhile(path, source);
+  if (parts != SourceParts::kModel && !later) {
     auto text = MakeBundleText(*source.bundle, source.warnings);
     if (!text.ok()) return std::move(text).status().Context(path);
     source.text = *std::move(text);
@@ -43,6 +67,7 @@ Result<LoadedSource> LoadBundle(const std::string& path, SourceParts parts) {
     } else if (model.code() == Code::kUnsupported && parts == SourceParts::kAllOrGraph) {
       source.not_lifted = model.message();
     } else {
+      HONE_TRY(source.FinishText());  // the text's error comes first, as without a thread
       return std::move(model).status().Context(path);
     }
   }
@@ -79,14 +104,23 @@ Result<LoadedSource> LoadCheckpoint(const std::string& path, SourceParts parts) 
 
 }  // namespace
 
-Result<LoadedSource> LoadSource(const std::string& path, SourceParts parts) {
+Status LoadedSource::FinishText() {
+  if (!text_meanwhile.valid()) return Status();
+  TextAndWarnings read = text_meanwhile.get();
+  if (!read.text.ok()) return std::move(read.text).status();
+  text = *std::move(read.text);
+  Append(warnings, read.warnings);
+  return Status();
+}
+
+Result<LoadedSource> LoadSource(const std::string& path, SourceParts parts, TextWhen text) {
   if (!FileExists(path) && !IsDirectory(path)) {
     return Status(Code::kNotFound,
                   StrCat(path,
                          ": no such file or folder; expected a .litertlm bundle, a .gguf "
                          "file or a checkpoint folder"));
   }
-  return LooksLikeBundle(path) ? LoadBundle(path, parts) : LoadCheckpoint(path, parts);
+  return LooksLikeBundle(path) ? LoadBundle(path, parts, text) : LoadCheckpoint(path, parts);
 }
 
 Result<TextSetup> LoadText(const std::string& path, std::vector<std::string>* warnings) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "base/file.h"
+#include "kernels/aligned_buffer.h"
 #include "runtime/packed_model.h"
 
 namespace hone::runtime {
@@ -18,6 +20,16 @@ class Packer {
     PackedLinear packed{std::move(linear), {}};
     if (bias.present()) packed.bias = model::ReadAll(bias);
     return packed;
+  }
+
+  // Asks the system to read what Layer() will need.
+  void Prefetch(const model::LayerWeights& layer) const {
+    if (!release_) return;  // not in a map
+    for (const model::Weight* weight :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      PrefetchPages(weight->view.codes);
+      PrefetchPages(weight->view.scales);
+    }
   }
 
   Result<PackedLayer> Layer(const model::LayerWeights& layer) {
@@ -65,10 +77,10 @@ class Packer {
   Result<kernels::Linear> Pack(const model::Weight& weight) {
     auto linear = weight.interleaved_head_dim > 0
                       ? PackReordered(weight)
-                      : kernels::Linear::Pack(weight.view, compute_, pool_);
+                      : kernels::Linear::Pack(weight.view, compute_, pool_, &arena_);
     if (!linear.ok()) return std::move(linear).status().Context(weight.name);
-    const bool still_needed = weight.view.codes.data() == model_.embedding.view.codes.data();
-    if (release_ && !still_needed) {
+    // Also of a tied embedding: the rows that are looked up are mapped again one by one.
+    if (release_) {
       release_(weight.view.codes);
       release_(weight.view.scales);
     }
@@ -83,13 +95,14 @@ class Packer {
     view.rows = weight.view.rows;
     view.cols = weight.view.cols;
     view.codes = std::as_bytes(std::span<const float>(rows));
-    return kernels::Linear::Pack(view, compute_, pool_);
+    return kernels::Linear::Pack(view, compute_, pool_, &arena_);
   }
 
   const model::DecoderModel& model_;
   kernels::Compute compute_;
   ThreadPool& pool_;
   const std::function<void(ByteSpan)>& release_;
+  kernels::PackArena arena_;
 };
 
 }  // namespace
@@ -99,8 +112,9 @@ Result<PackedModel> PackModel(const model::DecoderModel& model, kernels::Compute
   Packer packer(model, compute, pool, release);
   std::vector<PackedLayer> layers;
   layers.reserve(model.layers.size());
-  for (const model::LayerWeights& weights : model.layers) {
-    HONE_ASSIGN(PackedLayer layer, packer.Layer(weights));
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if (i + 1 < model.layers.size()) packer.Prefetch(model.layers[i + 1]);
+    HONE_ASSIGN(PackedLayer layer, packer.Layer(model.layers[i]));
     layers.push_back(std::move(layer));
   }
   const model::Weight& head = model.head.present() ? model.head : model.embedding;

@@ -3,19 +3,17 @@
 #include "runtime/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
+#include <utility>
 
 namespace hone::runtime {
 namespace {
 
-using Candidate = std::pair<float, std::int32_t>;  // logit, id
-
-bool Better(const Candidate& a, const Candidate& b) {
-  return a.first != b.first ? a.first > b.first : a.second < b.second;
-}
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kMax = std::numeric_limits<float>::max();
 
 // SplitMix64 (Steele, Lea, Flood 2014): one multiply-xor chain a draw, the state is a counter.
 std::uint64_t NextRandom(std::uint64_t& state) {
@@ -57,73 +55,195 @@ double PortableExp(double x) {
   return sum * std::bit_cast<double>(exponent << 52);
 }
 
-// work[0 .. *num_sorted) are the best candidates in order. Sorts more, doubling, until at least
-// count are.
-void ExtendSorted(std::vector<Candidate>& work, std::size_t& num_sorted, std::size_t count) {
-  count = std::min(count, work.size());
-  if (num_sorted >= count) return;
-  const std::size_t next =
-      std::min(work.size(), std::max({count, num_sorted * 2, std::size_t{128}}));
-  std::partial_sort(work.begin() + static_cast<std::ptrdiff_t>(num_sorted),
-                    work.begin() + static_cast<std::ptrdiff_t>(next), work.end(), Better);
-  num_sorted = next;
+// exp(x) for x from kSmallest to 0 with a relative error below 3e-7.
+constexpr float kSmallest = -87.0F;  // exp(-87) is 1.6e-38
+float FastExp(float x) {
+  constexpr float kRound = 0x1.8p23F;  // adding and taking it away rounds to an integer
+  const float shifted = x * 1.44269504F + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  float sum = 1.0F / 5040.0F;
+  sum = sum * r + 1.0F / 720.0F;
+  sum = sum * r + 1.0F / 120.0F;
+  sum = sum * r + 1.0F / 24.0F;
+  sum = sum * r + 1.0F / 6.0F;
+  sum = sum * r + 0.5F;
+  sum = sum * r + 1.0F;
+  sum = sum * r + 1.0F;
+  const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) + 127U) << 23U;
+  return sum * std::bit_cast<float>(exponent);
 }
+
+// The sum of exp((v - best) / temperature) over values that are at most best. What is rounded, or
+// added for small ones and for the rest of the last block, is below kTotalError of it, for it is at
+// least 1.
+constexpr double kTotalError = 1e-4;
+double ApproximateTotal(std::span<const float> values, float best, float temperature) {
+  constexpr std::size_t kBlock = 256, kLanes = 4;
+  std::array<float, kBlock> weights;
+  double total = 0;
+  for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const std::size_t count = std::min(kBlock, values.size() - begin);
+    const float* block = values.data() + begin;
+    weights.fill(kSmallest);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float x = (block[i] - best) / temperature;
+      weights[i] = x > kSmallest ? x : kSmallest;  // also for NaN, which -inf / inf gives
+    }
+    for (float& weight : weights) weight = FastExp(weight);
+    std::array<float, kLanes> lane{};
+    for (std::size_t i = 0; i < kBlock; i += kLanes) {
+      for (std::size_t j = 0; j < kLanes; ++j) lane[j] += weights[i + j];
+    }
+    for (const float sum : lane) total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+// Weights of candidates relative to the best one, and their sum. The sum over a whole vocabulary is
+// approximate until a comparison is too close for that.
+class Softmax {
+ public:
+  Softmax(std::span<const float> values, float best, float temperature)
+      : values_(values), best_(best), temperature_(temperature) {}
+
+  double Weight(float value) const {
+    return PortableExp((static_cast<double>(value) - static_cast<double>(best_)) /
+                       static_cast<double>(temperature_));
+  }
+  // The sum is over these candidates alone, in this order.
+  void UseTotalOf(std::span<const RankedLogit> candidates) {
+    exact_ = 0;
+    for (const RankedLogit& c : candidates) exact_ += Weight(c.value);
+    is_exact_ = true;
+  }
+  // kept >= share * total, as if total were summed in doubles in the order of ids.
+  bool Reaches(double kept, double share) { return Compare(kept, share) >= 0; }
+  // sum > share * total.
+  bool Exceeds(double sum, double share) { return Compare(sum, share) > 0; }
+
+ private:
+  // The sign of part - share * total.
+  int Compare(double part, double share) {
+    if (!is_exact_) {
+      if (approximate_ == 0) approximate_ = ApproximateTotal(values_, best_, temperature_);
+      const double goal = share * approximate_;
+      if (part > goal * (1 + kTotalError)) return 1;
+      if (part < goal * (1 - kTotalError)) return -1;
+      exact_ = 0;
+      for (const float value : values_) {
+        if (value > kNever) exact_ += Weight(value);
+      }
+      is_exact_ = true;
+    }
+    const double goal = share * exact_;
+    return part > goal ? 1 : (part < goal ? -1 : 0);
+  }
+
+  std::span<const float> values_;
+  float best_, temperature_;
+  double approximate_ = 0, exact_ = 0;
+  bool is_exact_ = false;
+};
 
 }  // namespace
 
 Sampler::Sampler(const SamplerOptions& options, std::vector<std::int32_t> suppress_ids)
-    : options_(options), suppress_ids_(std::move(suppress_ids)), state_(options.seed) {}
+    : options_(options), suppress_ids_(std::move(suppress_ids)), state_(options.seed) {
+  std::sort(suppress_ids_.begin(), suppress_ids_.end());
+  suppress_ids_.erase(std::unique(suppress_ids_.begin(), suppress_ids_.end()), suppress_ids_.end());
+}
+
+bool Sampler::has_penalties() const {
+  const bool repetition = options_.repetition_penalty > 0 && options_.repetition_penalty != 1;
+  return repetition || options_.presence_penalty != 0 || options_.frequency_penalty != 0;
+}
 
 std::int32_t Sampler::Sample(std::span<const float> logits, std::span<const std::int32_t> history) {
-  constexpr float kMax = std::numeric_limits<float>::max();
-  work_.resize(logits.size());
+  const bool greedy = !(options_.temperature > 0) || options_.top_k == 1;
+  if (greedy && !has_penalties()) return Best(logits);
+  CopyAllowed(logits);
+  if (has_penalties()) Penalize(history);
+  if (greedy) return Best(values_);
+  ranking_.Reset(values_);
+  return ranking_.num_candidates() == 0 ? -1 : Draw();
+}
+
+// The best id that is not suppressed: the ranges between suppressed ids, one after the other.
+std::int32_t Sampler::Best(std::span<const float> values) const {
+  float best = kNever;
+  std::span<const float> best_range;
+  std::size_t begin = 0;
+  const auto look = [&](std::size_t end) {
+    if (end <= begin) return;
+    const std::span<const float> range = values.subspan(begin, end - begin);
+    const float max = std::min(MaxLogit(range), kMax);
+    if (max > best) {
+      best = max;
+      best_range = range;
+    }
+  };
+  for (const std::int32_t id : suppress_ids_) {
+    if (id < 0) continue;
+    const auto at = static_cast<std::size_t>(id);
+    if (at >= values.size()) break;
+    look(at);
+    begin = at + 1;
+  }
+  look(values.size());
+  if (best_range.empty()) return -1;
+  const std::size_t first = FirstAtLeast(best_range, best);
+  return static_cast<std::int32_t>(best_range.data() - values.data()) +
+         static_cast<std::int32_t>(first);
+}
+
+// values_ are the logits, none over the largest float, NaN and suppressed ids as minus infinity.
+void Sampler::CopyAllowed(std::span<const float> logits) {
+  values_.resize(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    work_[i] = {std::min(logits[i], kMax), static_cast<std::int32_t>(i)};
-    if (std::isnan(logits[i])) work_[i].first = -std::numeric_limits<float>::infinity();
+    const float limited = logits[i] < kMax ? logits[i] : kMax;
+    values_[i] = logits[i] == logits[i] ? limited : kNever;
   }
   for (const std::int32_t id : suppress_ids_) {
-    if (id >= 0 && static_cast<std::size_t>(id) < work_.size()) {
-      work_[static_cast<std::size_t>(id)].first = -std::numeric_limits<float>::infinity();
+    if (id >= 0 && static_cast<std::size_t>(id) < values_.size()) {
+      values_[static_cast<std::size_t>(id)] = kNever;
     }
   }
-  Penalize(history);
-  std::erase_if(work_, [](const Candidate& c) { return !(c.first >= -kMax); });
-  if (work_.empty()) return -1;
-  if (!(options_.temperature > 0) || options_.top_k == 1) {
-    return std::min_element(work_.begin(), work_.end(), Better)->second;
-  }
-  return Draw();
 }
 
 void Sampler::Penalize(std::span<const std::int32_t> history) {
   const float repetition = options_.repetition_penalty > 0 ? options_.repetition_penalty : 1;
-  if (repetition == 1 && options_.presence_penalty == 0 && options_.frequency_penalty == 0) return;
-  std::unordered_map<std::int32_t, std::int32_t> counts;
+  counts_.resize(values_.size(), 0);
   for (const std::int32_t id : history) {
-    if (id >= 0 && static_cast<std::size_t>(id) < work_.size()) ++counts[id];
+    if (id < 0 || static_cast<std::size_t>(id) >= counts_.size()) continue;
+    if (counts_[static_cast<std::size_t>(id)]++ == 0) counted_.push_back(id);
   }
-  for (const auto& [id, count] : counts) {
-    float& logit = work_[static_cast<std::size_t>(id)].first;
+  for (const std::int32_t id : counted_) {
+    float& logit = values_[static_cast<std::size_t>(id)];
+    std::int32_t& count = counts_[static_cast<std::size_t>(id)];
     logit = logit > 0 ? logit / repetition : logit * repetition;
     logit -= options_.presence_penalty + options_.frequency_penalty * static_cast<float>(count);
-    logit = std::min(logit, std::numeric_limits<float>::max());  // NaN stays NaN
+    logit = std::isnan(logit) ? kNever : std::min(logit, kMax);
+    count = 0;
   }
+  counted_.clear();
 }
 
-// Draws from work_, which holds at least one finite candidate, in the order of ids.
+// Draws from values_, of which at least one is a candidate.
 std::int32_t Sampler::Draw() {
-  std::size_t num_sorted = 0;
-  if (options_.top_k > 0 && static_cast<std::size_t>(options_.top_k) < work_.size()) {
-    ExtendSorted(work_, num_sorted, static_cast<std::size_t>(options_.top_k));
-    work_.resize(static_cast<std::size_t>(options_.top_k));
-    num_sorted = work_.size();
+  Softmax softmax(values_, ranking_.best(), options_.temperature);
+  std::size_t num_candidates = ranking_.num_candidates();
+  if (options_.top_k > 0 && static_cast<std::size_t>(options_.top_k) < num_candidates) {
+    num_candidates = static_cast<std::size_t>(options_.top_k);
+    softmax.UseTotalOf(ranking_.Top(num_candidates).first(num_candidates));
   }
-  const double best = std::min_element(work_.begin(), work_.end(), Better)->first;
-  const auto weight = [&](const Candidate& c) {
-    return PortableExp((static_cast<double>(c.first) - best) / options_.temperature);
+  std::span<const RankedLogit> sorted;  // the best, in order; grows by doubling
+  const auto candidate = [&](std::size_t i) {
+    if (i >= sorted.size()) {
+      sorted = ranking_.Top(std::min(num_candidates, std::max<std::size_t>(64, 2 * i)));
+    }
+    return sorted[i];
   };
-  double total = 0;
-  for (const Candidate& c : work_) total += weight(c);
 
   // Both cuts keep a prefix of the sorted candidates, and at least the best one.
   const double top_p = options_.top_p > 0 ? options_.top_p : 0;
@@ -131,30 +251,28 @@ std::int32_t Sampler::Draw() {
   const bool cut = top_p < 1 || min_weight > 0;
   weights_.clear();
   double kept = 0;
-  const auto take = [&](std::size_t i) {
-    ExtendSorted(work_, num_sorted, i + 1);
-    weights_.push_back(weight(work_[i]));
-    kept += weights_.back();
+  const auto take = [&](double weight) {
+    weights_.push_back(weight);
+    kept += weight;
   };
-  take(0);
-  while (cut && weights_.size() < work_.size()) {
-    if (top_p < 1 && kept >= top_p * total) break;
-    const std::size_t i = weights_.size();
-    ExtendSorted(work_, num_sorted, i + 1);
-    if (weight(work_[i]) < min_weight) break;
-    take(i);
+  take(softmax.Weight(candidate(0).value));
+  while (cut && weights_.size() < num_candidates) {
+    if (top_p < 1 && softmax.Reaches(kept, top_p)) break;
+    const double weight = softmax.Weight(candidate(weights_.size()).value);
+    if (weight < min_weight) break;
+    take(weight);
   }
 
   const double uniform = static_cast<double>(NextRandom(state_) >> 11) * 0x1.0p-53;
-  const double target = uniform * (cut ? kept : total);
-  const std::size_t limit = cut ? weights_.size() : work_.size();
+  const double target = uniform * kept;
+  const std::size_t limit = cut ? weights_.size() : num_candidates;
   double sum = 0;
   for (std::size_t i = 0; i < limit; ++i) {
-    if (i == weights_.size()) take(i);
+    if (i == weights_.size()) take(softmax.Weight(candidate(i).value));
     sum += weights_[i];
-    if (sum > target) return work_[i].second;
+    if (cut ? sum > target : softmax.Exceeds(sum, uniform)) return candidate(i).id;
   }
-  return work_[limit - 1].second;
+  return candidate(limit - 1).id;
 }
 
 }  // namespace hone::runtime

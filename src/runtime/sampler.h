@@ -3,10 +3,12 @@
 // Chooses the next token from logits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
+
+#include "runtime/ranked_logits.h"
 
 namespace hone::runtime {
 
@@ -22,23 +24,30 @@ struct SamplerOptions {
 };
 
 // Order: suppressed ids out, penalties, temperature, top-k, top-p, min-p, draw. The same options,
-// seed and logits give the same ids on every machine. One thread at a time.
+// seed and logits give the same ids on every machine. One thread at a time. Twin: SamplerTwin.
 class Sampler {
  public:
   Sampler(const SamplerOptions& options, std::vector<std::int32_t> suppress_ids);
   // history: tokens that the penalties look at (the prompt and what was generated). NaN logits and
-  // those of minus infinity are never chosen; -1 if nothing is left to choose from.
+  // those of minus infinity are never chosen; -1 if nothing is left to choose from. Greedy without
+  // penalties reads the logits once and copies nothing.
   std::int32_t Sample(std::span<const float> logits, std::span<const std::int32_t> history);
 
  private:
+  bool has_penalties() const;
+  std::int32_t Best(std::span<const float> values) const;
+  void CopyAllowed(std::span<const float> logits);
   void Penalize(std::span<const std::int32_t> history);
   std::int32_t Draw();
 
   SamplerOptions options_;
-  std::vector<std::int32_t> suppress_ids_;
+  std::vector<std::int32_t> suppress_ids_;  // sorted, each once
   std::uint64_t state_;
-  std::vector<std::pair<float, std::int32_t>> work_;
-  std::vector<double> weights_;
+  std::vector<float> values_;  // [vocab] logits after penalties; minus infinity: not allowed
+  LogitRanking ranking_;
+  std::vector<double> weights_;        // of the first candidates in order
+  std::vector<std::int32_t> counts_;   // [vocab], zero between calls
+  std::vector<std::int32_t> counted_;  // ids whose counts_ are not zero
 };
 
 }  // namespace hone::runtime

@@ -4,9 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <set>
+
+#include "runtime/ranked_logits.h"
+#include "runtime/sampler_twin.h"
 
 namespace hone::runtime {
 namespace {
@@ -119,6 +124,95 @@ TEST(Sampler, PenaltiesThatOverflowKeepTheOrder) {
   options.repetition_penalty = 1e-39F;  // 3 / 1e-39 is over the largest float
   Sampler sampler(options, {});
   for (int i = 0; i < 20; ++i) EXPECT_EQ(sampler.Sample(kLogits, Ids{1}), 1);
+}
+
+// Logits with ties, zeros of both signs, NaN and infinities now and then.
+std::vector<float> OddLogits(std::mt19937& random, std::size_t size) {
+  std::normal_distribution<float> normal(0.0F, 4.0F);
+  std::vector<float> logits(size);
+  const bool coarse = random() % 3 == 0;
+  const bool odd = random() % 2 == 0;
+  for (float& value : logits) {
+    value = normal(random);
+    if (coarse) value = std::round(value);
+    if (!odd) continue;
+    switch (random() % 32) {
+      case 0:
+        value = kNan;
+        break;
+      case 1:
+        value = -kInf;
+        break;
+      case 2:
+        value = -0.0F;
+        break;
+      case 3:
+        value = random() % 16 == 0 ? kInf : 0.0F;
+        break;
+      default:
+        break;
+    }
+  }
+  return logits;
+}
+
+SamplerOptions AnyOptions(std::mt19937& random) {
+  const auto pick = [&](std::initializer_list<float> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+  };
+  SamplerOptions options;
+  options.temperature = pick({0.0F, 1e-40F, 0.2F, 0.7F, 1.0F, 5.0F, kInf});
+  options.top_k = static_cast<std::int32_t>(pick({0.0F, 0.0F, 1.0F, 2.0F, 20.0F, 500.0F, 1e6F}));
+  options.top_p = pick({1.0F, 1.0F, 0.95F, 0.5F, 0.0F, 0.9999F});
+  options.min_p = pick({0.0F, 0.0F, 0.05F, 0.5F, 1.0F});
+  options.repetition_penalty = pick({1.0F, 1.0F, 1.1F, 0.5F, 1e-39F});
+  options.presence_penalty = pick({0.0F, 0.0F, 0.5F, -1.0F});
+  options.frequency_penalty = pick({0.0F, 0.0F, 0.25F});
+  options.seed = random();
+  return options;
+}
+
+TEST(Sampler, ChoosesWhatItsTwinChooses) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(round);
+    const std::size_t size = 1 + random() % (round % 10 == 0 ? 5000 : 300);
+    const SamplerOptions options = AnyOptions(random);
+    Ids suppressed, history;
+    for (std::size_t i = random() % 40; i > 0; --i) {
+      suppressed.push_back(static_cast<std::int32_t>(random() % (size + 4)) - 2);
+      history.push_back(static_cast<std::int32_t>(random() % (size + 4)) - 2);
+      history.push_back(history.front());
+    }
+    Sampler sampler(options, suppressed);
+    SamplerTwin twin(options, suppressed);
+    for (int draw = 0; draw < 4; ++draw) {
+      const std::vector<float> logits = OddLogits(random, size);
+      ASSERT_EQ(sampler.Sample(logits, history), twin.Sample(logits, history)) << "draw " << draw;
+    }
+  }
+}
+
+TEST(LogitRanking, GivesAPrefixOfTheSortedCandidates) {
+  std::mt19937 random(6);
+  for (const std::size_t size : {1U, 63U, 64U, 65U, 200U, 4097U}) {
+    const std::vector<float> logits = OddLogits(random, size);
+    std::vector<std::int32_t> order;
+    for (std::size_t i = 0; i < size; ++i) {
+      if (logits[i] > -kInf) order.push_back(static_cast<std::int32_t>(i));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+    });
+    LogitRanking ranking;
+    ranking.Reset(logits);
+    ASSERT_EQ(ranking.num_candidates(), order.size());
+    for (const std::size_t count : {1U, 2U, 64U, 100U, 5000U}) {
+      const auto top = ranking.Top(count);
+      ASSERT_GE(top.size(), std::min<std::size_t>(count, order.size()));
+      for (std::size_t i = 0; i < top.size(); ++i) ASSERT_EQ(top[i].id, order[i]) << i;
+    }
+  }
 }
 
 }  // namespace

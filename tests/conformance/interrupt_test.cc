@@ -237,5 +237,31 @@ TEST_F(Interrupt, LostOutputIsAnError) {
   EXPECT_NE(r.err.find("cannot write to standard output"), std::string::npos) << r.err;
 }
 
+// The weights are zero, so the answer is the first token over and over.
+TEST_F(Interrupt, BenchGivesNoNumberWithoutARealAnswer) {
+  const std::vector<std::string> argv = {HONE_PROGRAM, "bench", Small(),  "-p", "8",
+                                         "-d",         "4",     "--runs", "1",  "--json"};
+  const CommandResult refused = RunCommand(argv);
+  EXPECT_EQ(refused.exit_code, 1) << refused.err;
+  EXPECT_EQ(refused.out, "");
+  EXPECT_NE(refused.err.find("no real answer came"), std::string::npos) << refused.err;
+  auto without = argv;
+  without.push_back("--no-gate");
+  const CommandResult record = RunCommand(without);
+  EXPECT_EQ(record.exit_code, 0) << record.err;
+  EXPECT_EQ(record.out.rfind("{\n", 0), 0U) << record.out;
+  EXPECT_NE(record.out.find("\"verdict\": \"not a real model\""), std::string::npos) << record.out;
+}
+
+TEST_F(Interrupt, BenchEndsWith130AndGivesNoNumber) {
+  const std::string out = Folder() + "/bench.txt";
+  Running bench({HONE_PROGRAM, "bench", Small(), "--no-gate", "-p", "0", "-d", "900000"}, out);
+  ASSERT_TRUE(WaitUntil([&] { return bench.CatchesInterrupt(); }));
+  std::this_thread::sleep_for(200ms);
+  bench.Signal(SIGINT);
+  EXPECT_EQ(bench.Wait(), 130);
+  EXPECT_EQ(std::filesystem::file_size(out), 0U);
+}
+
 }  // namespace
 }  // namespace hone::testing

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/float16.h"
 #include "kernels/attention/attention_kernels.h"
@@ -15,7 +16,12 @@ HONE_TARGET_BEGIN(avx512vnni)
 
 #include "kernels/simd/vec16_avx512.h"
 // After the Vec16 that it uses.
+#include "kernels/attention/attention_tiles.h"
+// After the tiles.
+#include "kernels/attention/int8_scores_vnni.h"
+// After the scores.
 #include "kernels/attention/attention_body.h"
+#include "kernels/attention/attention_store.h"
 
 namespace hone::kernels::attention {
 
@@ -30,9 +36,7 @@ void merge__avx512vnni(const Unit& unit, std::int64_t segment, const Partial& pa
 void finish__avx512vnni(const Unit& unit, const Partial& total) noexcept {
   FinishUnit(unit, total);
 }
-void store_f16__avx512vnni(const float* x, std::int64_t n, std::uint16_t* out) noexcept {
-  StoreHalf(x, n, out);
-}
+void store__avx512vnni(const StoreArgs& args) noexcept { StoreRows(args); }
 
 }  // namespace hone::kernels::attention
 

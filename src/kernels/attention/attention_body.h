@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a Vec16. Include after a Vec16, inside the same target region.
+// Attention over a Vec16. Include after a Vec16, attention_tiles.h and one of the int8_scores
+// headers, inside the same target region.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/float16.h"
 #include "kernels/attention/attention_kernels.h"
@@ -16,105 +18,6 @@
 namespace hone::kernels {
 namespace {
 
-using attention::kSegmentPositions;
-using attention::Partial;
-using attention::Unit;
-
-// Queries that share one load of keys or values.
-constexpr int kSharedQueries = 4;
-
-// rows [count, dim] of one head of a page of values as float32 rows of padded length; points into
-// the page where it can.
-const float* LoadPage(const Unit& unit, const void* page, std::int64_t count, float* buffer) {
-  const std::int64_t dim = unit.call->head_dim, padded = unit.padded_dim();
-  const std::int64_t offset = unit.kv_head * kPagePositions * dim;
-  if (unit.call->kv_type == KvType::kF32) {
-    const float* rows = static_cast<const float*>(page) + offset;
-    if (dim == padded) return rows;
-    for (std::int64_t p = 0; p < count; ++p) {
-      std::memcpy(buffer + p * padded, rows + p * dim, static_cast<std::size_t>(dim) * 4);
-      for (std::int64_t j = dim; j < padded; ++j) buffer[p * padded + j] = 0;
-    }
-    return buffer;
-  }
-  const std::uint16_t* rows = static_cast<const std::uint16_t*>(page) + offset;
-  for (std::int64_t p = 0; p < count; ++p, rows += dim) {
-    float* out = buffer + p * padded;
-    std::int64_t j = 0;
-    for (; j + 16 <= dim; j += 16) Vec16::LoadF16(rows + j).Store(out + j);
-    for (; j < padded; ++j) out[j] = j < dim ? Fp16ToFloat(rows[j]) : 0.0f;
-  }
-  return buffer;
-}
-
-HONE_INLINE Vec16 LoadFloats(const float* p) { return Vec16::Load(p); }
-HONE_INLINE Vec16 LoadFloats(const std::uint16_t* p) { return Vec16::LoadF16(p); }
-HONE_INLINE float ToFloat(float x) { return x; }
-HONE_INLINE float ToFloat(std::uint16_t x) { return Fp16ToFloat(x); }
-
-// 16 rows of dim values, turned: out[j * kPagePositions + r].
-template <typename T>
-HONE_INLINE void TurnRows(const T* rows, std::int64_t dim, float* out) {
-  std::int64_t j = 0;
-  for (; j + 16 <= dim; j += 16) {
-    Vec16 block[16];
-    for (int r = 0; r < 16; ++r) block[r] = LoadFloats(rows + r * dim + j);
-    Vec16::Transpose(block, out + j * kPagePositions, kPagePositions);
-  }
-  for (; j < dim; ++j) {
-    for (int r = 0; r < 16; ++r) out[j * kPagePositions + r] = ToFloat(rows[r * dim + j]);
-  }
-}
-
-// The first count rows of one head of a page of keys, turned: out[j * kPagePositions + p]. Behind
-// count, up to a multiple of 16, positions hold anything.
-void TurnPage(const Unit& unit, const void* page, std::int64_t count, float* out) {
-  const std::int64_t dim = unit.call->head_dim;
-  const std::int64_t offset = unit.kv_head * kPagePositions * dim;
-  for (std::int64_t p = 0; p < count; p += 16) {
-    if (unit.call->kv_type == KvType::kF32) {
-      TurnRows(static_cast<const float*>(page) + offset + p * dim, dim, out + p);
-    } else {
-      TurnRows(static_cast<const std::uint16_t*>(page) + offset + p * dim, dim, out + p);
-    }
-  }
-}
-
-// scores[i][p] = dot(q[i], key p), j rising, for kQueries queries and kChunks * 16 positions.
-template <int kQueries, int kChunks>
-HONE_INLINE void ScoreChunk(const float* q, const float* keys, std::int64_t dim,
-                            std::int64_t padded, float* scores) {
-  Vec16 acc[kQueries][kChunks];
-  for (int i = 0; i < kQueries; ++i) {
-    for (int c = 0; c < kChunks; ++c) acc[i][c] = Vec16::Set1(0);
-  }
-  for (std::int64_t j = 0; j < dim; ++j, keys += kPagePositions) {
-    Vec16 row[kChunks];
-    for (int c = 0; c < kChunks; ++c) row[c] = Vec16::Load(keys + c * 16);
-    for (int i = 0; i < kQueries; ++i) {
-      const Vec16 x = Vec16::Set1(q[i * padded + j]);
-      for (int c = 0; c < kChunks; ++c) acc[i][c] = Vec16::MulAdd(x, row[c], acc[i][c]);
-    }
-  }
-  for (int i = 0; i < kQueries; ++i) {
-    for (int c = 0; c < kChunks; ++c) acc[i][c].Store(scores + i * kSegmentPositions + c * 16);
-  }
-}
-
-// The same for positions [first, count) of a turned page, and up to 15 more on either side.
-template <int kQueries>
-void ScorePage(const float* q, const float* keys, std::int64_t first, std::int64_t count,
-               std::int64_t dim, std::int64_t padded, float* scores) {
-  constexpr int kChunks = Vec16::kGemmRows > 4 ? 4 : 1;
-  std::int64_t p = first / 16 * 16;
-  for (; p + 16 * kChunks <= count; p += 16 * kChunks) {
-    ScoreChunk<kQueries, kChunks>(q, keys + p, dim, padded, scores + p);
-  }
-  for (; p < count; p += 16) {
-    ScoreChunk<kQueries, 1>(q, keys + p, dim, padded, scores + p);
-  }
-}
-
 // scores[first, count) become cap * tanh(score / cap), and up to 15 more on either side.
 void CapScores(float* scores, std::int64_t first, std::int64_t count, float cap) {
   const Vec16 scale = Vec16::Set1(1.0f / cap), back = Vec16::Set1(cap);
@@ -123,14 +26,27 @@ void CapScores(float* scores, std::int64_t first, std::int64_t count, float cap)
   }
 }
 
+// Bounds that make lanes behind or before some lane minus infinity and leave the others.
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+alignas(64) constexpr float kBounds[48] = {
+    -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity,
+    -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity,
+    kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,
+    kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,  kInfinity,
+    -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity,
+    -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity};
+
 // scores[first, count) become exp(score - max) / sum. The padding to 16 on either side becomes 0.
 void SoftmaxSegment(float* scores, std::int64_t first, std::int64_t count, float* max, float* sum) {
   const std::int64_t begin = first / 16 * 16;
-  for (std::int64_t p = begin; p < first; ++p) {
-    scores[p] = -std::numeric_limits<float>::infinity();
+  // Whole vectors: single stores would hold up the loads behind them.
+  if (begin < first) {
+    Vec16::Min(Vec16::Load(scores + begin), Vec16::Load(kBounds + 16 - first % 16))
+        .Store(scores + begin);
   }
-  for (std::int64_t p = count; p % 16 != 0; ++p) {
-    scores[p] = -std::numeric_limits<float>::infinity();
+  if (count % 16 != 0) {
+    float* last = scores + count / 16 * 16;
+    Vec16::Min(Vec16::Load(last), Vec16::Load(kBounds + 32 - count % 16)).Store(last);
   }
   Vec16 most = Vec16::Load(scores + begin);
   for (std::int64_t p = begin + 16; p < count; p += 16) {
@@ -151,40 +67,6 @@ void SoftmaxSegment(float* scores, std::int64_t first, std::int64_t count, float
   }
 }
 
-// out[i] += sum over p of weights[i][p] * v row p, kQueries queries, kChunks * 16 lanes at once.
-template <int kQueries, int kChunks>
-HONE_INLINE void AddValueChunk(const float* weights, const float* v, std::int64_t count,
-                               std::int64_t padded, float* out) {
-  Vec16 acc[kQueries][kChunks];
-  for (int i = 0; i < kQueries; ++i) {
-    for (int c = 0; c < kChunks; ++c) acc[i][c] = Vec16::Load(out + i * padded + c * 16);
-  }
-  for (std::int64_t p = 0; p < count; ++p, v += padded) {
-    Vec16 row[kChunks];
-    for (int c = 0; c < kChunks; ++c) row[c] = Vec16::Load(v + c * 16);
-    for (int i = 0; i < kQueries; ++i) {
-      const Vec16 weight = Vec16::Set1(weights[i * kSegmentPositions + p]);
-      for (int c = 0; c < kChunks; ++c) acc[i][c] = Vec16::MulAdd(weight, row[c], acc[i][c]);
-    }
-  }
-  for (int i = 0; i < kQueries; ++i) {
-    for (int c = 0; c < kChunks; ++c) acc[i][c].Store(out + i * padded + c * 16);
-  }
-}
-
-template <int kQueries>
-void AddValues(const float* weights, const float* v, std::int64_t count, std::int64_t padded,
-               float* out) {
-  constexpr int kChunks = Vec16::kGemmRows > 4 ? 2 : 1;
-  std::int64_t j = 0;
-  for (; j + 16 * kChunks <= padded; j += 16 * kChunks) {
-    AddValueChunk<kQueries, kChunks>(weights, v + j, count, padded, out + j);
-  }
-  for (; j < padded; j += 16) {
-    AddValueChunk<kQueries, 1>(weights, v + j, count, padded, out + j);
-  }
-}
-
 // The part of [begin, begin + limit) that a query sees, counted from begin. Nothing if
 // last <= first.
 struct Range {
@@ -197,15 +79,60 @@ HONE_INLINE Range Seen(const Unit& unit, std::int64_t query, std::int64_t begin,
           std::min<std::int64_t>(limit, unit.position(query) + 1 - begin)};
 }
 
-// How many queries from t on, at most four, see the same positions of the page at `at`.
+// How many queries from t on, at most a tile, see the same positions of the page at `at`.
 HONE_INLINE std::int64_t SharedQueries(const Unit& unit, std::int64_t t, std::int64_t at,
                                        const Range& seen) {
   std::int64_t count = 1;
-  while (count < kSharedQueries && t + count < unit.queries() &&
+  while (count < kTileQueries && t + count < unit.queries() &&
          Seen(unit, t + count, at, kPagePositions) == seen) {
     ++count;
   }
   return count;
+}
+
+// work(number, t, seen) for each tile of queries that see the same positions of the page at `at`;
+// number is an integral_constant of queries from t on.
+template <typename Work>
+HONE_INLINE void ForTiles(const Unit& unit, std::int64_t at, const Work& work) {
+  for (std::int64_t t = 0; t < unit.queries();) {
+    const Range seen = Seen(unit, t, at, kPagePositions);
+    const std::int64_t count = SharedQueries(unit, t, at, seen);
+    if (seen.last > seen.first) {
+      switch (count) {
+        case 1:
+          work(std::integral_constant<int, 1>(), t, seen);
+          break;
+        case 2:
+          work(std::integral_constant<int, 2>(), t, seen);
+          break;
+        case 3:
+          work(std::integral_constant<int, 3>(), t, seen);
+          break;
+        default:
+          if constexpr (kTileQueries == 4) {
+            work(std::integral_constant<int, 4>(), t, seen);
+          } else {
+            switch (count) {
+              case 4:
+                work(std::integral_constant<int, 4>(), t, seen);
+                break;
+              case 5:
+                work(std::integral_constant<int, 5>(), t, seen);
+                break;
+              case 6:
+                work(std::integral_constant<int, 6>(), t, seen);
+                break;
+              case 7:
+                work(std::integral_constant<int, 7>(), t, seen);
+                break;
+              default:
+                work(std::integral_constant<int, 8>(), t, seen);
+            }
+          }
+      }
+    }
+    t += count;
+  }
 }
 
 // The first page of the segment at begin that the unit sees.
@@ -213,65 +140,134 @@ HONE_INLINE std::int64_t FirstPage(const Unit& unit, std::int64_t begin) {
   return std::max(begin, unit.first_seen(0) / kPagePositions * kPagePositions);
 }
 
-void ScoreSegment(const Unit& unit, std::int64_t begin, const float* q, float* tile,
-                  float* scores) {
-  const std::int64_t padded = unit.padded_dim(), dim = unit.call->head_dim;
-  for (std::int64_t at = FirstPage(unit, begin);
-       at < begin + kSegmentPositions && at <= unit.last_position(); at += kPagePositions) {
-    const std::int64_t used = std::min(kPagePositions, unit.last_position() + 1 - at);
-    TurnPage(unit, unit.call->k_pages[at / kPagePositions], used, tile);
-    for (std::int64_t t = 0; t < unit.queries();) {
-      const Range seen = Seen(unit, t, at, kPagePositions);
-      float* out = scores + t * kSegmentPositions + (at - begin);
-      switch (SharedQueries(unit, t, at, seen)) {
-        case 4:
-          ScorePage<4>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
-          t += 4;
-          break;
-        case 3:
-          ScorePage<3>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
-          t += 3;
-          break;
-        case 2:
-          ScorePage<2>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
-          t += 2;
-          break;
-        default:
-          ScorePage<1>(q + t * padded, tile, seen.first, seen.last, dim, padded, out);
-          ++t;
-      }
+// The bytes from one piece to another; 0 if there is no other.
+HONE_INLINE std::intptr_t Distance(const std::byte* from, const std::byte* to) {
+  if (to == nullptr) return 0;
+  return reinterpret_cast<std::intptr_t>(to) - reinterpret_cast<std::intptr_t>(from);
+}
+
+// A segment of one unit, and its memory.
+struct Segment {
+  const Unit* unit;
+  std::int64_t begin;
+  float* q;       // [queries, padded]
+  float* scores;  // [queries, kSegmentPositions]
+  float* tile;    // [kPagePositions, padded]
+  float* int8;    // for Int8Scores
+
+  std::int64_t end() const {
+    return std::min(begin + kSegmentPositions, unit->last_position() + 1);
+  }
+  // Pieces that follow the one of the page at `at` in the order of use; null if none.
+  const std::byte* NextKeys(std::int64_t at) const {
+    const std::int64_t next = at + kPagePositions;
+    if (next < end()) return unit->Piece(unit->call->k_pages[next / kPagePositions]);
+    return unit->Piece(unit->call->v_pages[FirstPage(*unit, begin) / kPagePositions]);
+  }
+  const std::byte* NextValues(std::int64_t at) const {
+    const std::int64_t next = at + kPagePositions;
+    if (next < end()) return unit->Piece(unit->call->v_pages[next / kPagePositions]);
+    return nullptr;
+  }
+};
+
+// Scores of a page of f32 or f16 keys.
+template <typename T>
+void ScoreFloats(const Segment& s, std::int64_t at, const T* keys, std::intptr_t ahead) {
+  const std::int64_t padded = s.unit->padded_dim(), dim = s.unit->call->head_dim;
+  ForTiles(*s.unit, at, [&](auto number, std::int64_t t, const Range& seen) {
+    ScorePage<decltype(number)::value>(s.q + t * padded, keys, ahead, seen.first, seen.last, dim,
+                                       padded, s.scores + t * kSegmentPositions + (at - s.begin));
+  });
+}
+
+void ScoreSegment(const Segment& s) {
+  const Unit& unit = *s.unit;
+  const std::int64_t dim = unit.call->head_dim;
+  const bool one_tile = unit.queries() <= kTileQueries;
+  if (unit.call->kv_type == KvType::kInt8) {
+    Int8Scores int8(s.q, unit.queries(), dim, s.int8);
+    for (std::int64_t at = FirstPage(unit, s.begin); at < s.end(); at += kPagePositions) {
+      const std::byte* piece = unit.Piece(unit.call->k_pages[at / kPagePositions]);
+      const std::intptr_t ahead = Distance(piece, s.NextKeys(at));
+      FetchScales(piece + attention::Int8CodeBytes(dim), ahead);
+      int8.StartPage(piece, std::min(kPagePositions, s.end() - at), s.tile);
+      ForTiles(unit, at, [&](auto number, std::int64_t t, const Range& seen) {
+        int8.template Score<decltype(number)::value>(
+            t, seen.first, seen.last, ahead, s.scores + t * kSegmentPositions + (at - s.begin));
+      });
+    }
+    return;
+  }
+  for (std::int64_t at = FirstPage(unit, s.begin); at < s.end(); at += kPagePositions) {
+    const std::byte* piece = unit.Piece(unit.call->k_pages[at / kPagePositions]);
+    const std::intptr_t ahead = Distance(piece, s.NextKeys(at));
+    if (unit.call->kv_type == KvType::kF32) {
+      ScoreFloats(s, at, reinterpret_cast<const float*>(piece), ahead);
+      continue;
+    }
+    const auto* halves = reinterpret_cast<const std::uint16_t*>(piece);
+    if (one_tile) {
+      ScoreFloats(s, at, halves, ahead);
+    } else {
+      ExpandKeys(halves, std::min(kPagePositions, s.end() - at), dim, s.tile);
+      ScoreFloats(s, at, static_cast<const float*>(s.tile), 0);
     }
   }
 }
 
-void SumSegment(const Unit& unit, std::int64_t begin, float* tile, const float* scores, float* v) {
-  const std::int64_t padded = unit.padded_dim();
-  for (std::int64_t at = FirstPage(unit, begin);
-       at < begin + kSegmentPositions && at <= unit.last_position(); at += kPagePositions) {
-    const std::int64_t used = std::min(kPagePositions, unit.last_position() + 1 - at);
-    const float* values = LoadPage(unit, unit.call->v_pages[at / kPagePositions], used, tile);
-    for (std::int64_t t = 0; t < unit.queries();) {
-      const Range seen = Seen(unit, t, at, kPagePositions);
-      const float* weights = scores + t * kSegmentPositions + (at - begin) + seen.first;
-      const float* rows = values + seen.first * padded;
-      float* out = v + t * padded;
-      switch (SharedQueries(unit, t, at, seen)) {
-        case 4:
-          AddValues<4>(weights, rows, seen.last - seen.first, padded, out);
-          t += 4;
-          break;
-        case 3:
-          AddValues<3>(weights, rows, seen.last - seen.first, padded, out);
-          t += 3;
-          break;
-        case 2:
-          AddValues<2>(weights, rows, seen.last - seen.first, padded, out);
-          t += 2;
-          break;
-        default:
-          AddValues<1>(weights, rows, seen.last - seen.first, padded, out);
-          ++t;
-      }
+template <typename T>
+void SumFloats(const Segment& s, std::int64_t at, const T* values, std::intptr_t ahead, float* v) {
+  const std::int64_t padded = s.unit->padded_dim();
+  ForTiles(*s.unit, at, [&](auto number, std::int64_t t, const Range& seen) {
+    AddValues<decltype(number)::value>(
+        s.scores + t * kSegmentPositions + (at - s.begin) + seen.first,
+        values + seen.first * padded, ahead, seen.last - seen.first, padded, v + t * padded);
+  });
+}
+
+// A page of values of type T: as it is where that saves work and its rows need no padding.
+template <typename T>
+void SumPage(const Segment& s, std::int64_t at, const T* values, std::intptr_t ahead, float* v) {
+  const std::int64_t dim = s.unit->call->head_dim;
+  const bool direct = std::is_same_v<T, float> || s.unit->queries() <= kTileQueries;
+  if (direct && dim % 16 == 0) {
+    SumFloats(s, at, values, ahead, v);
+  } else {
+    ExpandRows(values, std::min(kPagePositions, s.end() - at), dim, s.tile);
+    SumFloats(s, at, static_cast<const float*>(s.tile), 0, v);
+  }
+}
+
+// weights *= scales of the page's values.
+void ScaleWeights(const Segment& s, std::int64_t at, const float* scales) {
+  for (std::int64_t t = 0; t < s.unit->queries(); ++t) {
+    const Range seen = Seen(*s.unit, t, at, kPagePositions);
+    float* weights = s.scores + t * kSegmentPositions + (at - s.begin);
+    for (std::int64_t p = seen.first / 16 * 16; p < seen.last; p += 16) {
+      Vec16::Mul(Vec16::Load(weights + p), Vec16::Load(scales + p)).Store(weights + p);
+    }
+  }
+}
+
+void SumSegment(const Segment& s, float* v) {
+  const Unit& unit = *s.unit;
+  for (std::int64_t at = FirstPage(unit, s.begin); at < s.end(); at += kPagePositions) {
+    const std::byte* piece = unit.Piece(unit.call->v_pages[at / kPagePositions]);
+    const std::intptr_t ahead = Distance(piece, s.NextValues(at));
+    switch (unit.call->kv_type) {
+      case KvType::kF32:
+        SumPage(s, at, reinterpret_cast<const float*>(piece), ahead, v);
+        break;
+      case KvType::kF16:
+        SumPage(s, at, reinterpret_cast<const std::uint16_t*>(piece), ahead, v);
+        break;
+      case KvType::kInt8:
+        FetchScales(piece + attention::Int8CodeBytes(unit.call->head_dim), ahead);
+        ScaleWeights(
+            s, at,
+            reinterpret_cast<const float*>(piece + attention::Int8CodeBytes(unit.call->head_dim)));
+        SumPage(s, at, reinterpret_cast<const std::int8_t*>(piece), ahead, v);
     }
   }
 }
@@ -279,28 +275,28 @@ void SumSegment(const Unit& unit, std::int64_t begin, float* tile, const float* 
 void AttendOneSegment(const Unit& unit, std::int64_t segment, float* scratch, const Partial& out) {
   const AttentionArgs& call = *unit.call;
   const std::int64_t padded = unit.padded_dim(), queries = unit.queries();
-  const std::int64_t begin = segment * kSegmentPositions;
-  float* q = scratch;
-  float* scores = q + queries * padded;
-  float* tile = scores + queries * kSegmentPositions;
+  Segment s = {&unit, segment * kSegmentPositions, scratch, nullptr, nullptr, nullptr};
+  s.scores = s.q + queries * padded;
+  s.tile = s.scores + queries * kSegmentPositions;
+  s.int8 = s.tile + kPagePositions * padded;
   for (std::int64_t t = 0; t < queries; ++t) {
     const std::int64_t row = unit.first_row + t / unit.group();
     const std::int64_t head = unit.kv_head * unit.group() + t % unit.group();
     const float* from = call.q + (row * call.heads + head) * call.head_dim;
     for (std::int64_t j = 0; j < padded; ++j) {
-      q[t * padded + j] = j < call.head_dim ? from[j] * call.scale : 0.0f;
+      s.q[t * padded + j] = j < call.head_dim ? from[j] * call.scale : 0.0f;
     }
   }
-  ScoreSegment(unit, begin, q, tile, scores);
+  ScoreSegment(s);
   for (std::int64_t t = 0; t < queries; ++t) {
-    const Range seen = Seen(unit, t, begin, kSegmentPositions);
+    const Range seen = Seen(unit, t, s.begin, kSegmentPositions);
     if (seen.last <= seen.first) continue;
-    float* mine = scores + t * kSegmentPositions;
+    float* mine = s.scores + t * kSegmentPositions;
     if (call.softcap > 0) CapScores(mine, seen.first, seen.last, call.softcap);
     SoftmaxSegment(mine, seen.first, seen.last, out.max + t, out.sum + t);
     std::memset(out.v + t * padded, 0, static_cast<std::size_t>(padded) * sizeof(float));
   }
-  SumSegment(unit, begin, tile, scores, out.v);
+  SumSegment(s, out.v);
 }
 
 void MergeSegment(const Unit& unit, std::int64_t segment, const Partial& part,
@@ -345,12 +341,6 @@ void FinishUnit(const Unit& unit, const Partial& total) {
     const float* v = total.v + t * unit.padded_dim();
     std::memcpy(out, v, static_cast<std::size_t>(call.head_dim) * sizeof(float));
   }
-}
-
-void StoreHalf(const float* x, std::int64_t n, std::uint16_t* out) {
-  std::int64_t j = 0;
-  for (; j + 16 <= n; j += 16) Vec16::Load(x + j).StoreF16(out + j);
-  for (; j < n; ++j) out[j] = FloatToFp16(x[j]);
 }
 
 }  // namespace

@@ -4,13 +4,19 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/float16.h"
 #include "kernels/attention/attention_kernels.h"
 #include "kernels/simd/vec16_portable.h"
 #include "kernels/target.h"
 // After the Vec16 that it uses.
+#include "kernels/attention/attention_tiles.h"
+// After the tiles.
+#include "kernels/attention/int8_scores_float.h"
+// After the scores.
 #include "kernels/attention/attention_body.h"
+#include "kernels/attention/attention_store.h"
 
 namespace hone::kernels::attention {
 
@@ -23,8 +29,6 @@ void merge__portable(const Unit& unit, std::int64_t segment, const Partial& part
   MergeSegment(unit, segment, part, total);
 }
 void finish__portable(const Unit& unit, const Partial& total) noexcept { FinishUnit(unit, total); }
-void store_f16__portable(const float* x, std::int64_t n, std::uint16_t* out) noexcept {
-  StoreHalf(x, n, out);
-}
+void store__portable(const StoreArgs& args) noexcept { StoreRows(args); }
 
 }  // namespace hone::kernels::attention

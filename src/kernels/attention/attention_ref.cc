@@ -6,16 +6,25 @@
 
 #include "base/float16.h"
 #include "kernels/attention.h"
+#include "kernels/attention/attention_kernels.h"
 
 namespace hone::kernels {
 namespace {
 
-double CacheAt(const AttentionArgs& args, const void* const* pages, std::int64_t position,
-               std::int64_t head, std::int64_t j) {
-  const void* page = pages[position / kPagePositions];
-  const std::int64_t i = (head * kPagePositions + position % kPagePositions) * args.head_dim + j;
-  if (args.kv_type == KvType::kF32) return static_cast<const float*>(page)[i];
-  return Fp16ToFloat(static_cast<const std::uint16_t*>(page)[i]);
+double CacheAt(const AttentionArgs& args, KvPart part, std::int64_t position, std::int64_t head,
+               std::int64_t j) {
+  const void* const* pages = part == KvPart::kKeys ? args.k_pages : args.v_pages;
+  const std::int64_t dim = args.head_dim, slot = position % kPagePositions;
+  const std::byte* piece = static_cast<const std::byte*>(pages[position / kPagePositions]) +
+                           head * attention::HeadBytes(args.kv_type, dim);
+  const std::int64_t i = part == KvPart::kKeys ? attention::KeyIndex(slot, j, dim) : slot * dim + j;
+  if (args.kv_type == KvType::kF32) return reinterpret_cast<const float*>(piece)[i];
+  if (args.kv_type == KvType::kF16) {
+    return Fp16ToFloat(reinterpret_cast<const std::uint16_t*>(piece)[i]);
+  }
+  const double scale = reinterpret_cast<const float*>(piece + attention::Int8CodeBytes(dim))[slot];
+  const std::int64_t at = part == KvPart::kKeys ? attention::Int8KeyIndex(slot, j, dim) : i;
+  return scale * reinterpret_cast<const std::int8_t*>(piece)[at];
 }
 
 }  // namespace
@@ -33,7 +42,7 @@ void AttentionReference(const AttentionArgs& args) {
       for (std::int64_t p = first; p < count; ++p) {
         double score = 0;
         for (std::int64_t j = 0; j < dim; ++j) {
-          score += q[j] * CacheAt(args, args.k_pages, p, kv_head, j);
+          score += q[j] * CacheAt(args, KvPart::kKeys, p, kv_head, j);
         }
         score *= args.scale;
         if (args.softcap > 0) score = args.softcap * std::tanh(score / args.softcap);
@@ -48,7 +57,7 @@ void AttentionReference(const AttentionArgs& args) {
         double value = 0;
         for (std::int64_t p = first; p < count; ++p) {
           value +=
-              weights[static_cast<std::size_t>(p)] * CacheAt(args, args.v_pages, p, kv_head, j);
+              weights[static_cast<std::size_t>(p)] * CacheAt(args, KvPart::kValues, p, kv_head, j);
         }
         args.out[(i * args.heads + h) * dim + j] = static_cast<float>(value / sum);
       }

@@ -11,11 +11,14 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/aligned_buffer.h"
 #include "kernels/attention/attention_kernels.h"
 #include "kernels/test_util.h"
 
 namespace hone::kernels {
 namespace {
+
+constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8};
 
 struct Shape {
   std::int64_t heads, kv_heads, head_dim, positions;
@@ -24,27 +27,34 @@ struct Shape {
   float softcap = 0;
 };
 
-// A filled cache and queries for its last rows. Unused memory of the pages is NaN.
+// AttentionWith for one call.
+void Attend(const attention::Kernel& kernel, const AttentionArgs& call, ThreadPool& pool) {
+  attention::AttentionWith(kernel, {&call, 1}, pool);
+}
+
+// A filled cache and queries for its last rows. Unused memory of the pages is NaN (of int8: their
+// scales).
 class Cache {
  public:
   Cache(const attention::Kernel& kernel, const Shape& s) : shape(s) {
     const std::int64_t row = s.kv_heads * s.head_dim;
     const std::int64_t pages = (s.positions + kPagePositions - 1) / kPagePositions;
+    const std::uint64_t bytes = KvPageBytes(s.type, s.kv_heads, s.head_dim);
+    EXPECT_EQ(bytes % 64, 0U);
     for (std::int64_t p = 0; p < 2 * pages; ++p) {
-      memory_.emplace_back(static_cast<std::size_t>(row * kPagePositions), std::nanf(""));
-      (p < pages ? k_pages_ : v_pages_).push_back(memory_.back().data());
-    }
-    if (s.type == KvType::kF16) {
-      for (auto& page : memory_) std::memset(page.data(), 0x7e, page.size() * sizeof(float));
+      memory_.push_back(AllocateAligned(bytes));
+      std::memset(memory_.back().get(), 0xff, bytes);
+      (p < pages ? k_pages_ : v_pages_).push_back(memory_.back().get());
     }
     k_rows = RandomFloats(s.positions * row, 1);
     v_rows = RandomFloats(s.positions * row, 2);
     q = RandomFloats(s.positions * s.heads * s.head_dim, 3);
     for (float& x : q) x *= 4;
-    attention::StoreKvWith(kernel, s.type, k_rows.data(), s.positions, 0, s.kv_heads, s.head_dim,
-                           k_pages_.data());
-    attention::StoreKvWith(kernel, s.type, v_rows.data(), s.positions, 0, s.kv_heads, s.head_dim,
-                           v_pages_.data());
+    for (const KvPart part : {KvPart::kKeys, KvPart::kValues}) {
+      const bool keys = part == KvPart::kKeys;
+      attention::StoreKvWith(kernel, s.type, part, (keys ? k_rows : v_rows).data(), s.positions, 0,
+                             s.kv_heads, s.head_dim, (keys ? k_pages_ : v_pages_).data());
+    }
   }
   AttentionArgs Rows(std::int64_t first, std::int64_t m, float* out) const {
     AttentionArgs args;
@@ -67,7 +77,7 @@ class Cache {
   std::vector<float> k_rows, v_rows, q;
 
  private:
-  std::vector<std::vector<float>> memory_;
+  std::vector<AlignedBuffer> memory_;
   std::vector<void*> k_pages_, v_pages_;
 };
 
@@ -78,10 +88,11 @@ void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
     ThreadPool pool(1);
     const auto size = static_cast<std::size_t>(m * s.heads * s.head_dim);
     std::vector<float> got(size), want(size);
-    attention::AttentionWith(kernel, cache.Rows(first, m, got.data()), pool);
+    Attend(kernel, cache.Rows(first, m, got.data()), pool);
     AttentionReference(cache.Rows(first, m, want.data()));
     for (std::size_t i = 0; i < size; ++i) {
-      ASSERT_NEAR(got[i], want[i], kernel.tolerance)
+      ASSERT_NEAR(got[i], want[i],
+                  s.type == KvType::kInt8 ? kernel.int8_tolerance : kernel.tolerance)
           << kernel.name << " heads " << s.heads << "/" << s.kv_heads << " dim " << s.head_dim
           << " first " << first << " m " << m << " window " << s.window << " at " << i;
     }
@@ -89,8 +100,8 @@ void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
 }
 
 TEST(Attention, EqualsTheTwinForEveryShape) {
-  for (const KvType type : {KvType::kF32, KvType::kF16}) {
-    for (const std::int64_t dim : {1, 8, 16, 24, 32, 64, 80, 128}) {
+  for (const KvType type : kTypes) {
+    for (const std::int64_t dim : {1, 2, 3, 5, 8, 16, 24, 31, 32, 64, 80, 128}) {
       CompareWithTwin({4, 2, dim, 70, type}, 65, 5);
     }
     for (const std::int64_t kv_heads : {1, 2, 3, 6}) {
@@ -107,7 +118,7 @@ TEST(Attention, EqualsTheTwinAtPageAndSegmentEnds) {
 }
 
 TEST(Attention, EqualsTheTwinForEveryWindow) {
-  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+  for (const KvType type : kTypes) {
     for (const std::int64_t window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 139, 140, 500}) {
       CompareWithTwin({4, 2, 24, 140, type, window}, 0, 140);
     }
@@ -132,9 +143,9 @@ TEST(Attention, AWindowThatReachesTheBeginningChangesNoBit) {
     Shape s = {4, 2, 32, 600, KvType::kF32};
     ThreadPool pool(1);
     std::vector<float> want(20 * 128), got(20 * 128);
-    attention::AttentionWith(kernel, Cache(kernel, s).Rows(580, 20, want.data()), pool);
+    Attend(kernel, Cache(kernel, s).Rows(580, 20, want.data()), pool);
     s.window = 600;
-    attention::AttentionWith(kernel, Cache(kernel, s).Rows(580, 20, got.data()), pool);
+    Attend(kernel, Cache(kernel, s).Rows(580, 20, got.data()), pool);
     EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << kernel.name;
   }
 }
@@ -147,7 +158,7 @@ TEST(Attention, ReadsNoPageBeforeTheWindow) {
       ThreadPool pool(threads);
       std::vector<float> want(8 * 128), got(8 * 128);
       AttentionArgs args = cache.Rows(1190, 8, want.data());
-      attention::AttentionWith(kernel, args, pool);
+      Attend(kernel, args, pool);
       // The first row sees 1061 and later: pages 0 to 15 are not there.
       std::vector<const void*> k(args.k_pages, args.k_pages + 19),
           v(args.v_pages, args.v_pages + 19);
@@ -156,7 +167,7 @@ TEST(Attention, ReadsNoPageBeforeTheWindow) {
       args.k_pages = k.data();
       args.v_pages = v.data();
       args.out = got.data();
-      attention::AttentionWith(kernel, args, pool);
+      Attend(kernel, args, pool);
       EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << kernel.name;
     }
   }
@@ -165,7 +176,7 @@ TEST(Attention, ReadsNoPageBeforeTheWindow) {
 class AttentionSplits : public testing::TestWithParam<std::int64_t> {};  // window
 
 TEST_P(AttentionSplits, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
-  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+  for (const KvType type : kTypes) {
     const Shape s = {6, 2, 32, 1100, type, GetParam(), GetParam() > 0 ? 3.0f : 0.0f};
     for (const attention::Kernel& kernel : attention::Kernels()) {
       if (!CpuSupports(kernel.needs)) continue;
@@ -173,7 +184,7 @@ TEST_P(AttentionSplits, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
       const std::int64_t row = s.heads * s.head_dim, first = 1000, m = s.positions - first;
       std::vector<float> want(static_cast<std::size_t>(m * row));
       ThreadPool pool1(1);
-      attention::AttentionWith(kernel, cache.Rows(first, m, want.data()), pool1);
+      Attend(kernel, cache.Rows(first, m, want.data()), pool1);
       for (const int threads : {1, 2, 5}) {
         ThreadPool pool(threads);
         for (const std::int64_t chunk : {1, 7, 64}) {
@@ -182,8 +193,8 @@ TEST_P(AttentionSplits, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
           std::vector<float> got = want;
           std::fill(got.begin() + begin * row, got.end(), -1.0f);
           for (std::int64_t i = begin; i < m; i += chunk) {
-            attention::AttentionWith(
-                kernel, cache.Rows(first + i, std::min(chunk, m - i), got.data() + i * row), pool);
+            Attend(kernel, cache.Rows(first + i, std::min(chunk, m - i), got.data() + i * row),
+                   pool);
           }
           EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
               << kernel.name << " threads " << threads << " chunk " << chunk;
@@ -201,7 +212,7 @@ TEST(Attention, OnePositionReturnsItsValue) {
     if (!CpuSupports(kernel.needs)) continue;
     const Cache cache(kernel, {2, 1, 20, 1, KvType::kF32});
     std::vector<float> out(40);
-    attention::AttentionWith(kernel, cache.Rows(0, 1, out.data()), pool);
+    Attend(kernel, cache.Rows(0, 1, out.data()), pool);
     for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(out[i], cache.v_rows[i % 20]) << kernel.name;
   }
 }
@@ -209,13 +220,123 @@ TEST(Attention, OnePositionReturnsItsValue) {
 TEST(Attention, ReadsNothingBehindTheLastPosition) {
   // The cache memory behind the last position is NaN, so any use of it would show.
   ThreadPool pool(1);
-  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+  for (const KvType type : kTypes) {
     for (const attention::Kernel& kernel : attention::Kernels()) {
       if (!CpuSupports(kernel.needs)) continue;
       const Cache cache(kernel, {2, 2, 24, 66, type});
       std::vector<float> out(66 * 48);
-      attention::AttentionWith(kernel, cache.Rows(0, 66, out.data()), pool);
+      Attend(kernel, cache.Rows(0, 66, out.data()), pool);
       for (const float x : out) ASSERT_TRUE(std::isfinite(x)) << kernel.name;
+    }
+  }
+}
+
+TEST(Attention, GroupsOfEverySizeEqualTheTwin) {
+  for (const KvType type : kTypes) {
+    for (std::int64_t group = 1; group <= 9; ++group) {
+      CompareWithTwin({group, 1, 32, 150, type}, 149, 1);
+      CompareWithTwin({2 * group, 2, 48, 150, type}, 120, 30);
+    }
+    CompareWithTwin({70, 1, 16, 90, type}, 80, 10);
+  }
+}
+
+TEST(Attention, CallsInOneRunEqualCallsAlone) {
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    for (const KvType type : kTypes) {
+      const Cache shorter(kernel, {6, 2, 32, 100, type});
+      const Cache longer(kernel, {6, 2, 32, 1300, type});
+      const Cache windowed(kernel, {8, 1, 16, 700, type, 90, 2.0f});
+      std::vector<float> want(60 * 192 + 192 + 5 * 128);
+      float* const out[] = {want.data(), want.data() + 60 * 192, want.data() + 61 * 192};
+      std::vector<AttentionArgs> calls = {shorter.Rows(40, 60, out[0]),
+                                          longer.Rows(1299, 1, out[1]), AttentionArgs(),
+                                          windowed.Rows(690, 5, out[2])};
+      ThreadPool one(1);
+      for (const AttentionArgs& call : calls) Attend(kernel, call, one);
+      for (const int threads : {1, 2, 3}) {
+        std::vector<float> got(want.size(), -1.0f);
+        std::vector<AttentionArgs> moved = calls;
+        for (AttentionArgs& call : moved) {
+          if (call.out != nullptr) call.out = got.data() + (call.out - want.data());
+        }
+        ThreadPool pool(threads);
+        attention::AttentionWith(kernel, moved, pool);
+        EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
+            << kernel.name << " threads " << threads;
+      }
+    }
+  }
+}
+
+TEST(StoreKv, GivesTheSameBytesOnEveryTargetAndForEverySplit) {
+  const std::int64_t heads = 2, positions = 150;
+  for (const KvType type : kTypes) {
+    for (const KvPart part : {KvPart::kKeys, KvPart::kValues}) {
+      for (const std::int64_t dim : {1, 7, 16, 24, 64}) {
+        const std::vector<float> rows = RandomFloats(positions * heads * dim, 9);
+        const std::uint64_t bytes = KvPageBytes(type, heads, dim);
+        std::vector<std::vector<std::byte>> want;
+        for (const attention::Kernel& kernel : attention::Kernels()) {
+          if (!CpuSupports(kernel.needs)) continue;
+          for (const std::int64_t chunk : {1, 13, 48, 150}) {
+            std::vector<std::vector<std::byte>> got(3, std::vector<std::byte>(bytes));
+            std::vector<void*> pages;
+            for (auto& page : got) pages.push_back(page.data());
+            for (std::int64_t i = 0; i < positions; i += chunk) {
+              attention::StoreKvWith(kernel, type, part, rows.data() + i * heads * dim,
+                                     std::min(chunk, positions - i), i, heads, dim, pages.data());
+            }
+            if (want.empty()) want = got;
+            EXPECT_EQ(got, want) << kernel.name << " dim " << dim << " chunk " << chunk;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A page of one position and one head of 20 values, and its scale and codes.
+struct Int8Page {
+  explicit Int8Page(const attention::Kernel& kernel, const std::vector<float>& row)
+      : bytes(KvPageBytes(KvType::kInt8, 1, 20)) {
+    void* page = bytes.data();
+    attention::StoreKvWith(kernel, KvType::kInt8, KvPart::kValues, row.data(), 1, 0, 1, 20, &page);
+    std::memcpy(&scale, bytes.data() + attention::Int8CodeBytes(20), sizeof(scale));
+  }
+  int code(std::size_t j) const { return static_cast<std::int8_t>(bytes[j]); }
+  std::vector<std::byte> bytes;
+  float scale = 0;
+};
+
+TEST(StoreKv, Int8RoundsToTheNearestCodeOfTheLargestValue) {
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    std::vector<float> row(20, 0.0f);
+    row[0] = -2.54f;
+    row[3] = 1.0f;
+    row[19] = 0.011f;
+    const Int8Page page(kernel, row);
+    EXPECT_FLOAT_EQ(page.scale, 0.02f);
+    EXPECT_EQ(page.code(0), -127);
+    EXPECT_EQ(page.code(1), 0);
+    EXPECT_EQ(page.code(3), 50);
+    EXPECT_EQ(page.code(19), 1);
+  }
+}
+
+TEST(StoreKv, Int8KeepsZerosAndSaysWhatIsNotFinite) {
+  for (const attention::Kernel& kernel : attention::Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    EXPECT_EQ(Int8Page(kernel, std::vector<float>(20, 0.0f)).scale, 0.0f);
+    EXPECT_EQ(Int8Page(kernel, std::vector<float>(20, 1e-38f)).code(3), 0);
+    for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+      for (const std::size_t at : {0U, 15U, 16U, 19U}) {
+        std::vector<float> row(20, 1.0f);
+        row[at] = bad;
+        EXPECT_TRUE(std::isnan(Int8Page(kernel, row).scale)) << kernel.name << " at " << at;
+      }
     }
   }
 }

@@ -38,6 +38,11 @@ std::span<const Kernel> Kernels();
 // The best one that this machine runs; there is always one.
 const Kernel& Find();
 
+// Whether a kernel reads IntGemmArgs::x_offset, or x_block_offsets. Those of AVX-512 take x + 128
+// as XNNPACK there; the others start from -8 sum q.
+inline bool ReadsOffsetRows(const Kernel& kernel) { return kernel.needs == CpuTarget::kAvx512Vnni; }
+inline bool ReadsBlockOffsets(const Kernel& kernel) { return !ReadsOffsetRows(kernel); }
+
 // Whether the kernels take this block: 0 or a multiple of 32 that divides k.
 inline bool TakesBlock(std::int64_t block, std::int64_t k) {
   return block == 0 || (block > 0 && block % kSumBlock == 0 && k % block == 0);

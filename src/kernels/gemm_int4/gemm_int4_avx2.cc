@@ -16,6 +16,8 @@ namespace hone::kernels::gemm_int4 {
 namespace {
 
 constexpr int kMaxRows = 4;
+// Bytes ahead of the load that a panel is fetched: the hardware stops at page ends.
+constexpr std::int64_t kAhead = 4608;
 
 HONE_INLINE __m256i Broadcast4(const std::int8_t* x) {
   std::int32_t four;
@@ -33,6 +35,7 @@ HONE_INLINE void AddGroups(const std::byte* codes, const std::int8_t* x, std::in
   __m256i small[kRows][2];
   for (int i = 0; i < kRows; ++i) small[i][0] = small[i][1] = _mm256_setzero_si256();
   for (std::int64_t g = 0; g < groups; ++g) {
+    _mm_prefetch(codes + g * 64 + kAhead, _MM_HINT_T0);
     for (int h = 0; h < 2; ++h) {
       const __m256i pair =
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + g * 64 + h * 32));

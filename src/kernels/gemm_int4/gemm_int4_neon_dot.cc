@@ -12,74 +12,89 @@
 
 HONE_TARGET_BEGIN(neon_dot)
 
+// After the headers that it uses.
+#include "kernels/int_gemm_neon.h"
+
 namespace hone::kernels::gemm_int4 {
 namespace {
 
-constexpr int kMaxRows = 4;
+constexpr int kMaxRows = 8;
+// Columns of the strip that all rows pass over before the next one: two panels.
+constexpr std::int64_t kStripColumns = 2 * kPanelRows;
 
-// acc[i][q] += sum of (code + 8) * x over groups of eight values, for rows 4 q .. 4 q + 3 of the
-// panel. A code + 8 is at most 15, so the signed dot product takes it as it is.
-template <int kRows>
-HONE_INLINE void AddGroups(const std::uint8_t* codes, const std::int8_t* x, std::int64_t x_stride,
-                           std::int64_t groups, int32x4_t acc[kRows][4]) {
+// Quads of columns that a tile of so many rows computes at once: enough independent sums to hide
+// the latency of the dot product, few enough that they and their totals stay in registers. A single
+// row takes two panels, so that two streams are in flight.
+constexpr int Quads(int rows) { return rows == 1 ? 8 : rows == 2 ? 4 : rows <= 4 ? 2 : 1; }
+
+// acc[i][q] += sum of (code + 8) * x over groups of eight values. A code + 8 is at most 15, so the
+// signed dot product takes it as it is.
+template <int kRows, int kQuads>
+HONE_INLINE void AddGroups(const std::uint8_t* codes, std::int64_t panel_bytes,
+                           const std::int8_t* x, std::int64_t x_stride, std::int64_t groups,
+                           int32x4_t (&acc)[kRows][kQuads]) {
   const uint8x16_t mask = vdupq_n_u8(15);
-  for (std::int64_t g = 0; g < groups; ++g, codes += 64, x += 8) {
-    int8x16_t low[4], high[4];
-    for (int q = 0; q < 4; ++q) {
-      const uint8x16_t pair = vld1q_u8(codes + 16 * q);
-      low[q] = vreinterpretq_s8_u8(vandq_u8(pair, mask));
-      high[q] = vreinterpretq_s8_u8(vshrq_n_u8(pair, 4));
+  std::int64_t g = 0;
+  for (; g + 2 <= groups; g += 2, codes += 128, x += 16) {
+    if constexpr (kRows == 1) PrefetchPanels<kQuads>(codes, panel_bytes);
+    int8x16_t sixteen[kRows];
+    for (int i = 0; i < kRows; ++i) sixteen[i] = vld1q_s8(x + i * x_stride);
+    for (int q = 0; q < kQuads; ++q) {
+      const std::uint8_t* quad = codes + QuadOffset(q, panel_bytes);
+      const uint8x16_t first = vld1q_u8(quad), second = vld1q_u8(quad + 64);
+      const int8x16_t w0 = vreinterpretq_s8_u8(vandq_u8(first, mask));
+      const int8x16_t w1 = vreinterpretq_s8_u8(vshrq_n_u8(first, 4));
+      const int8x16_t w2 = vreinterpretq_s8_u8(vandq_u8(second, mask));
+      const int8x16_t w3 = vreinterpretq_s8_u8(vshrq_n_u8(second, 4));
+      for (int i = 0; i < kRows; ++i) acc[i][q] = vdotq_laneq_s32(acc[i][q], w0, sixteen[i], 0);
+      for (int i = 0; i < kRows; ++i) acc[i][q] = vdotq_laneq_s32(acc[i][q], w1, sixteen[i], 1);
+      for (int i = 0; i < kRows; ++i) acc[i][q] = vdotq_laneq_s32(acc[i][q], w2, sixteen[i], 2);
+      for (int i = 0; i < kRows; ++i) acc[i][q] = vdotq_laneq_s32(acc[i][q], w3, sixteen[i], 3);
     }
+  }
+  if (g == groups) return;
+  for (int q = 0; q < kQuads; ++q) {
+    const uint8x16_t pair = vld1q_u8(codes + QuadOffset(q, panel_bytes));
+    const int8x16_t w0 = vreinterpretq_s8_u8(vandq_u8(pair, mask));
+    const int8x16_t w1 = vreinterpretq_s8_u8(vshrq_n_u8(pair, 4));
     for (int i = 0; i < kRows; ++i) {
       const int8x8_t eight = vld1_s8(x + i * x_stride);
-      for (int q = 0; q < 4; ++q) {
-        acc[i][q] = vdotq_lane_s32(acc[i][q], low[q], eight, 0);
-        acc[i][q] = vdotq_lane_s32(acc[i][q], high[q], eight, 1);
-      }
+      acc[i][q] = vdotq_lane_s32(vdotq_lane_s32(acc[i][q], w0, eight, 0), w1, eight, 1);
     }
   }
 }
 
-HONE_INLINE void StoreRow(const float32x4_t* values, const float* bias, std::int64_t n, float* y) {
-  float out[kPanelRows];
-  for (int q = 0; q < 4; ++q) vst1q_f32(out + 4 * q, values[q]);
-  if (bias != nullptr) {
-    for (std::int64_t r = 0; r < n; ++r) out[r] += bias[r];
-  }
-  std::memcpy(y, out, static_cast<std::size_t>(n) * sizeof(float));
-}
-
-template <int kRows>
-void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, const float* bias,
-               std::int64_t n, float* y) {
-  const std::byte* scales = panel + kPanelHeadBytes;
-  const auto* codes = reinterpret_cast<const std::uint8_t*>(scales + ScaleBytes(a.k, a.block));
-  const auto* correction = reinterpret_cast<const float*>(panel);
+// out[i][4 q] and so on: kRows rows from i0 on times the quads of columns from `first` on.
+template <int kRows, int kQuads>
+HONE_INLINE void BlockTile(const IntGemmArgs& a, std::int64_t i0, std::int64_t first,
+                           const std::byte* panel, float (*out)[kStripColumns]) {
+  const std::byte* scales = panel + kPanelHeadBytes + first % 4 * 8;
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(
+      panel + kPanelHeadBytes + ScaleBytes(a.k, a.block) + first % 4 * 16);
+  const std::byte* corrections = panel + first % 4 * 16;
   const std::int8_t* x = a.x + i0 * a.x_stride;
   const std::int32_t* offsets = a.x_block_offsets + i0 * a.offsets_stride;
-  float32x4_t total[kRows][4];
+  float32x4_t total[kRows][kQuads];
   for (int i = 0; i < kRows; ++i) {
-    for (int q = 0; q < 4; ++q) {
-      total[i][q] =
-          vmulq_n_f32(vld1q_f32(correction + 4 * q), -static_cast<float>(a.x_zero[i0 + i]));
+    for (int q = 0; q < kQuads; ++q) {
+      total[i][q] = vmulq_n_f32(LoadFloats(corrections + QuadOffset(q, a.panel_bytes)),
+                                -static_cast<float>(a.x_zero[i0 + i]));
     }
   }
   const std::int64_t parts = a.block / kSumBlock;
   for (std::int64_t b = 0; b < a.k / a.block; ++b) {
-    int32x4_t acc[kRows][4];
+    int32x4_t acc[kRows][kQuads];
     for (int i = 0; i < kRows; ++i) {
-      std::int32_t offset = 0;
-      for (std::int64_t p = 0; p < parts; ++p) offset += offsets[i * a.offsets_stride + p];
-      for (int q = 0; q < 4; ++q) acc[i][q] = vdupq_n_s32(offset);
+      std::int32_t offset = offsets[i * a.offsets_stride];
+      for (std::int64_t p = 1; p < parts; ++p) offset += offsets[i * a.offsets_stride + p];
+      for (int q = 0; q < kQuads; ++q) acc[i][q] = vdupq_n_s32(offset);
     }
-    AddGroups<kRows>(codes, x, a.x_stride, a.block / 8, acc);
+    AddGroups<kRows, kQuads>(codes, a.panel_bytes, x, a.x_stride, a.block / 8, acc);
     codes += a.block * 8;
     x += a.block;
     offsets += parts;
-    for (int q = 0; q < 4; ++q) {
-      std::uint16_t half[4];
-      std::memcpy(half, scales + q * 8, sizeof(half));
-      const float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half)));
+    for (int q = 0; q < kQuads; ++q) {
+      const float32x4_t scale = LoadHalves(scales + q / 4 * a.panel_bytes + q % 4 * 8);
       for (int i = 0; i < kRows; ++i) {
         total[i][q] = vfmaq_f32(total[i][q], vcvtq_f32_s32(acc[i][q]), scale);
       }
@@ -87,55 +102,79 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
     scales += kPanelRows * 2;
   }
   for (int i = 0; i < kRows; ++i) {
-    for (int q = 0; q < 4; ++q) total[i][q] = vmulq_n_f32(total[i][q], a.x_scale[i0 + i]);
-    StoreRow(total[i], bias, n, y + i * a.y_stride);
-  }
-}
-
-template <int kRows>
-void RowTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, const float* bias,
-             std::int64_t n, float* y) {
-  const auto* w_sums = reinterpret_cast<const std::int32_t*>(panel);
-  const auto* w_scales = reinterpret_cast<const float*>(panel + 64);
-  int32x4_t acc[kRows][4];
-  for (int i = 0; i < kRows; ++i) {
-    for (int q = 0; q < 4; ++q) acc[i][q] = vdupq_n_s32(-8 * a.x_sum[i0 + i]);
-  }
-  AddGroups<kRows>(reinterpret_cast<const std::uint8_t*>(panel + kPanelHeadBytes),
-                   a.x + i0 * a.x_stride, a.x_stride, CeilDiv(a.k, 8), acc);
-  for (int i = 0; i < kRows; ++i) {
-    float32x4_t out[4];
-    for (int q = 0; q < 4; ++q) {
-      const int32x4_t sum = vmlsq_n_s32(acc[i][q], vld1q_s32(w_sums + 4 * q), a.x_zero[i0 + i]);
-      const float32x4_t scaled = vmulq_n_f32(vcvtq_f32_s32(sum), a.x_scale[i0 + i]);
-      out[q] = vmulq_f32(scaled, vld1q_f32(w_scales + 4 * q));
+    for (int q = 0; q < kQuads; ++q) {
+      vst1q_f32(out[i] + 4 * (first + q), vmulq_n_f32(total[i][q], a.x_scale[i0 + i]));
     }
-    StoreRow(out, bias, n, y + i * a.y_stride);
   }
 }
 
-template <int kRows>
-HONE_INLINE void Tile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel,
-                      const float* bias, std::int64_t n, float* y) {
-  if (a.block == 0) {
-    RowTile<kRows>(a, i0, panel, bias, n, y);
-  } else {
-    BlockTile<kRows>(a, i0, panel, bias, n, y);
+// The same with one scale a row.
+template <int kRows, int kQuads>
+HONE_INLINE void RowTile(const IntGemmArgs& a, std::int64_t i0, std::int64_t first,
+                         const std::byte* panel, float (*out)[kStripColumns]) {
+  const std::byte* head = panel + first % 4 * 16;
+  int32x4_t acc[kRows][kQuads];
+  for (int i = 0; i < kRows; ++i) {
+    for (int q = 0; q < kQuads; ++q) acc[i][q] = vdupq_n_s32(-8 * a.x_sum[i0 + i]);
   }
+  AddGroups<kRows, kQuads>(reinterpret_cast<const std::uint8_t*>(head + kPanelHeadBytes),
+                           a.panel_bytes, a.x + i0 * a.x_stride, a.x_stride, CeilDiv(a.k, 8), acc);
+  for (int i = 0; i < kRows; ++i) {
+    for (int q = 0; q < kQuads; ++q) {
+      const std::byte* at = head + QuadOffset(q, a.panel_bytes);
+      const float32x4_t scaled = ScaledSum(acc[i][q], at, a.x_zero[i0 + i], a.x_scale[i0 + i]);
+      vst1q_f32(out[i] + 4 * (first + q), vmulq_f32(scaled, LoadFloats(at + 64)));
+    }
+  }
+}
+
+template <int kRows, int kQuads>
+HONE_INLINE void Tile(const IntGemmArgs& a, std::int64_t i0, std::int64_t first,
+                      const std::byte* panel, float (*out)[kStripColumns]) {
+  if (a.block == 0) {
+    RowTile<kRows, kQuads>(a, i0, first, panel, out);
+  } else {
+    BlockTile<kRows, kQuads>(a, i0, first, panel, out);
+  }
+}
+
+// kRows rows times the n columns from `row` on, at most a strip.
+template <int kRows>
+__attribute__((noinline)) void Strip(const IntGemmArgs& a, std::int64_t i0, std::int64_t row,
+                                     std::int64_t n) {
+  const std::byte* panel = a.w + row / kPanelRows * a.panel_bytes;
+  float out[kRows][kStripColumns];
+  if (kRows == 1 && n <= kPanelRows) {
+    Tile<kRows, 4>(a, i0, 0, panel, out);
+  } else {
+    for (std::int64_t first = 0; first * 4 < n; first += Quads(kRows)) {
+      Tile<kRows, Quads(kRows)>(a, i0, first, panel + first / 4 * a.panel_bytes, out);
+    }
+  }
+  for (int i = 0; i < kRows; ++i) {
+    float* y = a.y + (i0 + i) * a.y_stride + row;
+    for (std::int64_t r = 0; r < n; ++r)
+      y[r] = a.bias == nullptr ? out[i][r] : out[i][r] + a.bias[row + r];
+  }
+}
+
+// The same for 1 to kRows rows; says how many.
+template <int kRows>
+HONE_INLINE std::int64_t StripUpTo(const IntGemmArgs& a, std::int64_t i0, std::int64_t row,
+                                   std::int64_t n) {
+  if constexpr (kRows > 1) {
+    if (a.m - i0 < kRows) return StripUpTo<kRows - 1>(a, i0, row, n);
+  }
+  Strip<kRows>(a, i0, row, n);
+  return kRows;
 }
 
 }  // namespace
 
-void gemm_i8_i4_f32__4x16c8__neon_dot(const IntGemmArgs& a) noexcept {
-  const std::byte* panel = a.w;
-  for (std::int64_t row = 0; row < a.n; row += kPanelRows, panel += a.panel_bytes) {
-    const std::int64_t n = std::min(kPanelRows, a.n - row);
-    const float* bias = a.bias == nullptr ? nullptr : a.bias + row;
-    std::int64_t i = 0;
-    for (; i + kMaxRows <= a.m; i += kMaxRows) {
-      Tile<kMaxRows>(a, i, panel, bias, n, a.y + i * a.y_stride + row);
-    }
-    for (; i < a.m; ++i) Tile<1>(a, i, panel, bias, n, a.y + i * a.y_stride + row);
+void gemm_i8_i4_f32__8x4c8__neon_dot(const IntGemmArgs& a) noexcept {
+  for (std::int64_t row = 0; row < a.n; row += kStripColumns) {
+    const std::int64_t n = std::min(kStripColumns, a.n - row);
+    for (std::int64_t i = 0; i < a.m;) i += StripUpTo<kMaxRows>(a, i, row, n);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/float16.h"
@@ -108,6 +109,14 @@ TEST(GemmInt4, EqualsTheTwinWithBlockScales) {
     for (const std::int64_t m : {2, 6, 7, 8, 9, 10, 11, 29}) Compare(kernel, m, 16, 64, 32, true);
     for (const std::int64_t n : {1, 15, 16, 17, 37}) Compare(kernel, 5, n, 96, 32, true);
     Compare(kernel, 2, 5, 4096, 32, false);
+    // Enough rows that a kernel may unpack first, in several pieces of k and passes.
+    for (const std::int64_t block : {32, 96, 128, 384}) Compare(kernel, 61, 49, 1152, block, true);
+    Compare(kernel, 48, 16, 1024, 1024, false);
+    Compare(kernel, 301, 33, 64, 32, false);
+    // Several strips of columns and chunks of k, with ends that fill none of them; a block longer
+    // than a chunk.
+    for (const std::int64_t m : {1, 4, 13}) Compare(kernel, m, 131, 96 * 11, 96, true);
+    Compare(kernel, 3, 33, 1280, 640, false);
   }
 }
 
@@ -120,13 +129,20 @@ TEST(GemmInt4, EqualsTheTwinWithRowScales) {
       }
     }
     for (const std::int64_t n : {1, 15, 16, 37}) Compare(kernel, 5, n, 34, 0, true);
+    for (const std::int64_t m : {1, 4, 13}) Compare(kernel, m, 131, 1034, 0, true);
     Compare(kernel, 1, 3, kMaxDepth, 0, false);
   }
 }
 
 TEST(GemmInt4, ARowDoesNotDependOnItsNeighbours) {
-  const std::int64_t m = 14, n = 33, k = 256;
-  for (const std::int64_t block : {0, 32, 128}) {
+  const std::int64_t n = 49, k = 1152;
+  for (const auto& [m, block] : {std::pair<std::int64_t, std::int64_t>{14, 0},
+                                 {2, 32},
+                                 {5, 32},
+                                 {14, 32},
+                                 {14, 128},
+                                 {61, 32},
+                                 {61, 128}}) {
     const Matrix w(n, k, block, 3);
     const std::vector<std::byte> panels = w.Pack(n, k, block);
     for (const Kernel& kernel : Kernels()) {

@@ -16,6 +16,8 @@ namespace hone::kernels::gemm_int8 {
 namespace {
 
 constexpr int kMaxRows = 2;
+// Bytes ahead of the load that a panel is fetched: the hardware stops at page ends.
+constexpr std::int64_t kAhead = 4608;
 
 // Products go through 16 bits: the 8-bit multiply-add of AVX2 would saturate. acc[i][q] holds, for
 // rows 4 q .. 4 q + 3 of the panel, two partial sums each.
@@ -27,6 +29,7 @@ HONE_INLINE void SumPanel(const IntGemmArgs& a, std::int64_t i0, const std::byte
   }
   const std::int8_t* x = a.x + i0 * a.x_stride;
   for (std::int64_t g = 0; g < CeilDiv(a.k, 4); ++g) {
+    _mm_prefetch(codes + g * 64 + kAhead, _MM_HINT_T0);
     __m256i w[4];
     for (int q = 0; q < 4; ++q) {
       w[q] = _mm256_cvtepi8_epi16(

@@ -66,6 +66,8 @@ TEST(GemmInt8, EqualsTheTwinForEveryShape) {
     }
     for (const std::int64_t n : {1, 15, 16, 17, 37}) Compare(kernel, 5, n, 33, true);
     Compare(kernel, 1, 16, 8191, true);
+    // Several strips of columns and chunks of k, with ends that fill none of them.
+    for (const std::int64_t m : {1, 4, 13}) Compare(kernel, m, 131, 1029, true);
   }
 }
 

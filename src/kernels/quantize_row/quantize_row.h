@@ -25,7 +25,8 @@ struct Args {
   std::int64_t k = 0;
   std::int64_t padded = 0;                // a multiple of 64, at least k
   std::int8_t* q = nullptr;               // [padded], zeros after k
-  std::int32_t* block_offsets = nullptr;  // [padded / 32] -8 times sums of q
+  std::uint8_t* q_offset = nullptr;       // [padded] q + 128, or null
+  std::int32_t* block_offsets = nullptr;  // [padded / 32] -8 times sums of q, or null
   std::int32_t sum = 0;                   // out: sum of q
   Params params;                          // out
 };

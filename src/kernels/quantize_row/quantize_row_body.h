@@ -47,11 +47,16 @@ void QuantizeRow(quantize_row::Args& a) {
     scaled.StoreRounded(zero, a.q + j);
     if (n < 16) std::memset(a.q + j + n, 0, static_cast<std::size_t>(16 - n));
   }
+  if (a.q_offset != nullptr) {
+    for (std::int64_t j = 0; j < a.padded; ++j) {
+      a.q_offset[j] = static_cast<std::uint8_t>(static_cast<std::uint8_t>(a.q[j]) ^ 0x80U);
+    }
+  }
   a.sum = 0;
   for (std::int64_t b = 0; b < a.padded / 32; ++b) {
     std::int32_t sum = 0;
     for (int j = 0; j < 32; ++j) sum += a.q[b * 32 + j];
-    a.block_offsets[b] = -8 * sum;
+    if (a.block_offsets != nullptr) a.block_offsets[b] = -8 * sum;
     a.sum += sum;
   }
 }

@@ -16,9 +16,10 @@ void Reference(Args& a) {
   a.params = ParamsFromRange(lo, hi);
   const std::int32_t zero = a.params.zero_point;
   a.sum = 0;
-  for (std::int64_t j = 0; j < a.padded / 32; ++j) a.block_offsets[j] = 0;
+  if (a.block_offsets != nullptr) std::fill_n(a.block_offsets, a.padded / 32, 0);
   for (std::int64_t j = 0; j < a.padded; ++j) {
     a.q[j] = 0;
+    if (a.q_offset != nullptr) a.q_offset[j] = 128;
     if (j >= a.k) continue;
     const float scaled = a.x[j] * a.params.inverse;
     std::int32_t q = 127;
@@ -30,7 +31,8 @@ void Reference(Args& a) {
     }
     a.q[j] = static_cast<std::int8_t>(q);
     a.sum += q;
-    a.block_offsets[j / 32] -= 8 * q;
+    if (a.q_offset != nullptr) a.q_offset[j] = static_cast<std::uint8_t>(q + 128);
+    if (a.block_offsets != nullptr) a.block_offsets[j / 32] -= 8 * q;
   }
 }
 

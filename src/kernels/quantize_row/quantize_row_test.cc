@@ -22,10 +22,13 @@ struct Row {
     args.padded = (k + 63) / 64 * 64;
     q.assign(static_cast<std::size_t>(args.padded), 99);
     sums.assign(static_cast<std::size_t>(args.padded / 32), 99);
+    offset.assign(static_cast<std::size_t>(args.padded), 99);
     args.q = q.data();
+    args.q_offset = offset.data();
     args.block_offsets = sums.data();
   }
   std::vector<std::int8_t> q;
+  std::vector<std::uint8_t> offset;
   std::vector<std::int32_t> sums;
   Args args;
 };
@@ -40,6 +43,7 @@ void ExpectTwin(std::vector<float> values, std::int64_t shift, const std::string
     Row got(x.data(), k);
     kernel.fn(got.args);
     EXPECT_EQ(got.q, want.q) << kernel.name << " " << what;
+    EXPECT_EQ(got.offset, want.offset) << kernel.name << " " << what;
     EXPECT_EQ(got.sums, want.sums) << kernel.name << " " << what;
     EXPECT_EQ(got.args.sum, want.args.sum) << kernel.name << " " << what;
     EXPECT_EQ(got.args.params.zero_point, want.args.params.zero_point)
@@ -70,6 +74,23 @@ TEST(QuantizeRow, EqualsTheTwinForSpecialValues) {
   ExpectTwin({-inf, 1.0f, inf}, 0, "both infinities");
   ExpectTwin({nan, 1.0f, -1.0f}, 0, "NaN");
   ExpectTwin(std::vector<float>(33, nan), 0, "only NaN");
+}
+
+TEST(QuantizeRow, LeavesOutWhatIsNotWanted) {
+  const std::vector<float> x = RandomFloats(100, 3);
+  Row want(x.data(), 100);
+  Reference(want.args);
+  for (const Kernel& kernel : Kernels()) {
+    if (!CpuSupports(kernel.needs)) continue;
+    Row got(x.data(), 100);
+    got.args.q_offset = nullptr;
+    got.args.block_offsets = nullptr;
+    kernel.fn(got.args);
+    EXPECT_EQ(got.q, want.q) << kernel.name;
+    EXPECT_EQ(got.args.sum, want.args.sum) << kernel.name;
+    EXPECT_EQ(got.offset[0], 99) << kernel.name;
+    EXPECT_EQ(got.sums[0], 99) << kernel.name;
+  }
 }
 
 TEST(QuantizeRow, RoundsHalfToEven) {

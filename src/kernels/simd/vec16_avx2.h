@@ -34,6 +34,19 @@ struct Vec16 {
     const __m256i b = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1)), 16);
     return {_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)};
   }
+  static HONE_INLINE Vec16 LoadI8(const std::int8_t* p) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)),
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
+  }
+  template <int kByte>
+  static HONE_INLINE Vec16 LoadI8Of4(const std::int8_t* p) {
+    const auto* quads = reinterpret_cast<const __m256i*>(p);
+    const __m256i a = _mm256_slli_epi32(_mm256_loadu_si256(quads), 24 - 8 * kByte);
+    const __m256i b = _mm256_slli_epi32(_mm256_loadu_si256(quads + 1), 24 - 8 * kByte);
+    return {_mm256_cvtepi32_ps(_mm256_srai_epi32(a, 24)),
+            _mm256_cvtepi32_ps(_mm256_srai_epi32(b, 24))};
+  }
   HONE_INLINE void Store(float* p) const {
     _mm256_storeu_ps(p, lo);
     _mm256_storeu_ps(p + 8, hi);

@@ -26,6 +26,17 @@ struct Vec16 {
     const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
   }
+  // 16 signed bytes.
+  static HONE_INLINE Vec16 LoadI8(const std::int8_t* p) {
+    return {_mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+  }
+  // Signed byte kByte of each of 16 groups of four.
+  template <int kByte>
+  static HONE_INLINE Vec16 LoadI8Of4(const std::int8_t* p) {
+    const __m512i x = _mm512_slli_epi32(_mm512_loadu_si512(p), 24 - 8 * kByte);
+    return {_mm512_cvtepi32_ps(_mm512_srai_epi32(x, 24))};
+  }
   HONE_INLINE void Store(float* p) const { _mm512_storeu_ps(p, v); }
   HONE_INLINE void StoreF16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),

@@ -55,6 +55,23 @@ struct Vec16 {
     for (int i = 0; i < 16; ++i) buffer[i] = Bf16ToFloat(p[i]);
     return Load(buffer);
   }
+  // 16 signed bytes.
+  static HONE_INLINE Vec16 LoadI8(const std::int8_t* p) {
+    Vec16 r;
+    for (int i = 0; i < 16; ++i) r.q[i / 4][i % 4] = static_cast<float>(p[i]);
+    return r;
+  }
+  // Signed byte kByte of each of 16 groups of four.
+  template <int kByte>
+  static HONE_INLINE Vec16 LoadI8Of4(const std::int8_t* p) {
+    Vec16 r;
+    for (int i = 0; i < 4; ++i) {
+      IntQuad x;
+      std::memcpy(&x, p + 16 * i, sizeof(x));
+      r.q[i] = __builtin_convertvector((x << (24 - 8 * kByte)) >> 24, Quad);
+    }
+    return r;
+  }
   HONE_INLINE void Store(float* p) const { std::memcpy(p, q, sizeof(q)); }
   HONE_INLINE void StoreF16(std::uint16_t* p) const {
     float buffer[16];

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/conversation.h"
+
+#include <utility>
+
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "runtime/sequence_state.h"
+
+namespace hone::cli {
+namespace {
+
+bool IsMessage(const Json& value) {
+  if (!value.IsObject() || value.AsObject().size() != 2) return false;
+  const Json* role = value.Find("role");
+  const Json* content = value.Find("content");
+  return role != nullptr && role->IsString() && content != nullptr && content->IsString();
+}
+
+// The array of messages that SaveConversation wrote; empty text has none.
+Result<Json::Array> ReadMessages(std::string_view text) {
+  if (text.empty()) return Json::Array();
+  auto json = ParseJson(text);
+  if (!json.ok()) return std::move(json).status().Context("the saved messages");
+  if (!json->IsArray()) {
+    return Status(Code::kDataLoss,
+                  StrCat("the saved messages: found ", json->TypeName(), ", expected an array"));
+  }
+  Json::Array messages = std::move(json->AsArray());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (IsMessage(messages[i])) continue;
+    return Status(Code::kDataLoss, StrCat("the saved message ", i,
+                                          " is no object of two strings, role and content"));
+  }
+  return messages;
+}
+
+}  // namespace
+
+Json Message(const char* role, std::string content) {
+  return Json(Json::Object{{"role", Json(role)}, {"content", Json(std::move(content))}});
+}
+
+Status CheckStatePath(const std::string& path, const std::string& model) {
+  if (path.empty()) return Status();
+  HONE_TRY(CheckOutputPath(path));
+  return CheckReplaces(path, model, runtime::kStateMagic, "saved conversation");
+}
+
+Result<Conversation> OpenConversation(runtime::Engine& engine, const std::string& path,
+                                      const std::optional<std::string>& system) {
+  Conversation conversation;
+  if (path.empty()) {
+    HONE_ASSIGN(conversation.sequence, engine.NewSequence());
+  } else {
+    HONE_ASSIGN(runtime::SavedSequence saved, engine.LoadState(path));
+    auto messages = ReadMessages(saved.text);
+    if (!messages.ok()) return std::move(messages).status().Context(path);
+    conversation.messages = *std::move(messages);
+    conversation.sequence = std::move(saved.sequence);
+    PrintNote(StrCat(path, ": a conversation of ", conversation.sequence->size(), " tokens (",
+                     conversation.messages.size(), " messages) goes on"));
+    if (!saved.note.empty()) PrintNote(saved.note);
+  }
+  if (!system) return conversation;
+  if (conversation.messages.empty()) {
+    conversation.messages.push_back(Message("system", *system));
+  } else if (conversation.messages[0].Dump() != Message("system", *system).Dump()) {
+    return Status(Code::kInvalidArgument,
+                  StrCat("--system: the saved conversation in ", path,
+                         " does not begin with this system message; leave --system out"));
+  }
+  return conversation;
+}
+
+Status SaveConversation(runtime::Engine& engine, const Conversation& conversation,
+                        const std::string& path) {
+  if (path.empty()) return Status();
+  const std::string text =
+      conversation.messages.empty() ? "" : Json(Json::Array(conversation.messages)).Dump();
+  return engine.SaveState(*conversation.sequence, text, path);
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Continuous batching: requests join and leave at any step; one step decodes a token of every
+// running sequence and carries on the prompts that wait.
+//
+//   Batcher batcher(engine);
+//   auto id = batcher.Submit({.sequence = &sequence, .prompt = ids, .choose = ..., .done = ...});
+//   while (serving) {                          // one thread drives
+//     if (!batcher.Step()) batcher.Wait(100ms);
+//   }
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/chunk_policy.h"
+#include "runtime/engine.h"
+
+namespace hone::runtime {
+
+// Callbacks run on the thread that calls Step; they may call Submit and Cancel, and must not throw.
+struct BatchRequest {
+  // Must live, and be left alone, until done is called. It may hold tokens already: the prompt goes
+  // on from there. An empty one first takes what Engine::ReusePrefix knows of the prompt.
+  Sequence* sequence = nullptr;
+  std::vector<std::int32_t> prompt = {};  // at least one token
+  // Gets the logits [vocab] behind the last token and says which token comes next; nullopt ends the
+  // request. The token is fed back in the next step. The span is valid during the call.
+  std::function<std::optional<std::int32_t>(std::span<const float> logits)> choose = {};
+  // Called once, last: ok after choose ended the request, kCancelled, or why it cannot go on. The
+  // sequence then holds what was computed: after a cancel maybe a part of the prompt.
+  std::function<void(const Status& status)> done = {};
+};
+
+struct BatcherOptions {
+  std::int64_t max_active = 64;  // sequences in prefill or decode; others wait in order
+  ChunkPolicyOptions chunks = {};
+  std::function<double()> clock = {};  // seconds; empty: the steady clock
+};
+
+// What a request generates is what it would generate alone, whoever else runs.
+class Batcher {
+ public:
+  using RequestId = std::uint64_t;
+
+  struct Load {
+    std::int64_t waiting = 0, prefilling = 0, decoding = 0;
+  };
+
+  // The engine must outlive the batcher and run nothing else during Step.
+  explicit Batcher(Engine& engine, BatcherOptions options = {});
+  // Ends what is left with kCancelled.
+  ~Batcher();
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+
+  // From any thread. kInvalidArgument: something is missing, or the sequence is in a request
+  // already; kCancelled: the batcher is
+  // going. What the engine refuses (ids outside the vocabulary, a prompt too long) comes with
+  // done.
+  Result<RequestId> Submit(BatchRequest request);
+  // From any thread. The request ends within one step; the others go on. Nothing happens if it has
+  // ended.
+  void Cancel(RequestId id);
+  // From any thread.
+  Load load() const;
+
+  // One step, on one thread. False if there was nothing to do.
+  bool Step();
+  // Waits until there is something to do, at most this long.
+  void Wait(std::chrono::milliseconds timeout);
+
+ private:
+  struct Request;
+  using RequestPtr = std::shared_ptr<Request>;
+
+  void Admit();
+  void EndCancelled();
+  void BuildStep();
+  void AddPromptRows(std::int64_t rows);
+  void RunStep();
+  Status RunTogether();
+  void RunOneByOne();
+  void Advance(Request& request, std::span<const float> logits);
+  void End(Request& request, const Status& status);
+  void ForgetEnded();
+  double Now() const;
+
+  Engine& engine_;
+  BatcherOptions options_;
+  ChunkPolicy policy_;
+
+  mutable std::mutex mutex_;  // guards the following six
+  bool closed_ = false;
+  std::condition_variable wake_;
+  std::vector<RequestPtr> submitted_;
+  std::unordered_map<RequestId, RequestPtr> live_;
+  RequestId next_id_ = 1;
+  Load load_;
+
+  // Of the thread that calls Step.
+  std::vector<RequestPtr> waiting_;  // not yet begun, in order
+  std::vector<RequestPtr> active_;   // in order of their beginning
+  std::size_t turn_ = 0;             // who is served first among prompts
+  std::vector<Request*> in_step_;    // of step_.parts
+  runtime::Step step_;
+  std::int64_t decode_rows_ = 0, prompt_rows_ = 0;
+  std::vector<float> logits_;
+  std::vector<Request*> prompts_;  // scratch of AddPromptRows
+};
+
+}  // namespace hone::runtime

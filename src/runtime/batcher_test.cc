@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/batcher.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <thread>
+
+#include "runtime/sampler.h"
+#include "runtime/tiny_model.h"
+
+namespace hone::runtime {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+Ids MakeIds(std::size_t count, std::size_t salt) {
+  Ids ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    ids.push_back(static_cast<std::int32_t>((i * 31 + i * i * (7 + salt) + 5 * salt) % 97));
+  }
+  return ids;
+}
+
+std::unique_ptr<Engine> MakeEngine(int threads = 2, std::int64_t max_positions = 700) {
+  auto engine = Engine::FromModel(MakeTinyModel({.max_positions = max_positions}), {},
+                                  {.num_threads = threads, .compute = ComputeChoice::kQ8}, "tiny");
+  EXPECT_TRUE(engine.ok()) << engine.message();
+  return *std::move(engine);
+}
+
+SamplerOptions Hot(std::uint64_t seed) {
+  return {.temperature = 1.5F, .top_p = 0.95F, .repetition_penalty = 1.1F, .seed = seed};
+}
+
+// Somebody who asks for tokens.
+struct Client {
+  Client(Engine& engine, Ids ids, std::int64_t tokens, std::uint64_t seed)
+      : prompt(std::move(ids)), limit(tokens), sampler(Hot(seed), {}) {
+    auto made = engine.NewSequence();
+    EXPECT_TRUE(made.ok()) << made.message();
+    sequence = *std::move(made);
+  }
+
+  BatchRequest Request() {
+    return {.sequence = sequence.get(),
+            .prompt = prompt,
+            .choose = [this](std::span<const float> logits) -> std::optional<std::int32_t> {
+              got.push_back(sampler.Sample(logits, sequence->tokens()));
+              if (static_cast<std::int64_t>(got.size()) == limit) return std::nullopt;
+              return got.back();
+            },
+            .done =
+                [this](const Status& end) {
+                  ++ends;
+                  code = end.code();
+                  message = end.message();
+                }};
+  }
+
+  Ids prompt;
+  std::int64_t limit;
+  Sampler sampler;
+  std::unique_ptr<Sequence> sequence;
+  Ids got;
+  int ends = 0;
+  Code code = Code::kInternal;
+  std::string message;
+};
+
+// The same tokens without a batcher.
+Ids Alone(Engine& engine, const Ids& prompt, std::int64_t tokens, std::uint64_t seed) {
+  Client client(engine, prompt, tokens, seed);
+  std::vector<float> logits;
+  Ids next = prompt;
+  while (true) {
+    const Status status = engine.Run(Step{{{client.sequence.get(), next}}}, &logits);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto id = client.Request().choose(logits);
+    if (!id || !status.ok()) return client.got;
+    next = {*id};
+  }
+}
+
+Batcher::RequestId Submit(Batcher& batcher, Client& client) {
+  auto id = batcher.Submit(client.Request());
+  EXPECT_TRUE(id.ok()) << id.message();
+  return id.ok() ? *id : 0;
+}
+
+void RunAll(Batcher& batcher) {
+  for (int i = 0; i < 5000 && batcher.Step(); ++i) {
+  }
+  EXPECT_FALSE(batcher.Step());
+}
+
+TEST(Batcher, GivesEveryRequestTheTokensThatItGetsAlone) {
+  const auto engine = MakeEngine();
+  // Steps of any length: chunks of every size.
+  double now = 0;
+  int call = 0;
+  const auto clock = [&] { return now += 0.001 * (1 + call++ % 7); };
+  Batcher batcher(*engine, {.max_active = 4, .clock = clock});
+  const std::size_t lengths[] = {5, 300, 64, 1, 130, 401, 17};
+  std::deque<Client> clients;
+  for (std::size_t i = 0; i < std::size(lengths); ++i) {
+    clients.emplace_back(*engine, MakeIds(lengths[i], i), 20 + static_cast<std::int64_t>(i), i);
+  }
+  for (Client& client : clients) {
+    Submit(batcher, client);
+    for (int i = 0; i < 3; ++i) batcher.Step();
+  }
+  RunAll(batcher);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    Client& client = clients[i];
+    EXPECT_EQ(client.ends, 1);
+    EXPECT_EQ(client.code, Code::kOk) << client.message;
+    EXPECT_EQ(client.got, Alone(*engine, client.prompt, client.limit, i)) << i;
+    // The last token is not fed back.
+    EXPECT_EQ(client.sequence->size(),
+              static_cast<std::int64_t>(client.prompt.size()) + client.limit - 1);
+  }
+}
+
+TEST(Batcher, EveryStepDecodesATokenOfEveryoneWhoRunsWhileAPromptIsRead) {
+  const auto engine = MakeEngine();
+  Batcher batcher(*engine);
+  Client a(*engine, MakeIds(4, 1), 500, 1), b(*engine, MakeIds(9, 2), 500, 2);
+  Submit(batcher, a);
+  Submit(batcher, b);
+  batcher.Step();
+  ASSERT_EQ(a.got.size(), 1U);
+  ASSERT_EQ(b.got.size(), 1U);
+  Client c(*engine, MakeIds(600, 3), 2, 3);
+  Submit(batcher, c);
+  for (std::size_t step = 2; c.got.empty() && step < 400; ++step) {
+    ASSERT_TRUE(batcher.Step());
+    ASSERT_EQ(a.got.size(), step);
+    ASSERT_EQ(b.got.size(), step);
+  }
+  EXPECT_EQ(c.got.size(), 1U);
+}
+
+TEST(Batcher, PromptsShareStepsSoThatAShortOneDoesNotWaitForALongOne) {
+  const auto engine = MakeEngine();
+  Batcher batcher(*engine);
+  Client first(*engine, MakeIds(690, 1), 1, 1), second(*engine, MakeIds(650, 2), 1, 2),
+      third(*engine, MakeIds(20, 3), 1, 3);
+  for (Client* client : {&first, &second, &third}) Submit(batcher, *client);
+  batcher.Step();
+  EXPECT_EQ(third.ends, 1);
+  // 256 rows: 20 and equal shares of the rest.
+  EXPECT_EQ(first.sequence->size(), 118);
+  EXPECT_EQ(second.sequence->size(), 118);
+  RunAll(batcher);
+  EXPECT_EQ(first.ends + second.ends, 2);
+}
+
+TEST(Batcher, FewRowsGoRoundAmongThePrompts) {
+  const auto engine = MakeEngine();
+  Batcher batcher(*engine, {.chunks = {.min_rows = 8, .max_rows = 8}});
+  std::deque<Client> clients;
+  for (std::size_t i = 0; i < 5; ++i) clients.emplace_back(*engine, MakeIds(100, i), 1, i);
+  for (Client& client : clients) Submit(batcher, client);
+  for (int i = 0; i < 10; ++i) batcher.Step();
+  for (const Client& client : clients) EXPECT_EQ(client.sequence->size(), 16);
+}
+
+TEST(Batcher, CancelEndsARequestWithinAStepAndLeavesTheOthersAlone) {
+  const auto engine = MakeEngine();
+  Batcher batcher(*engine, {.max_active = 3, .chunks = {.max_rows = 64}});
+  Client runs(*engine, MakeIds(20, 1), 60, 1), decodes(*engine, MakeIds(8, 2), 400, 2),
+      reads(*engine, MakeIds(600, 3), 5, 3), waits(*engine, MakeIds(5, 4), 5, 4);
+  Submit(batcher, runs);
+  const auto decoding = Submit(batcher, decodes);
+  const auto reading = Submit(batcher, reads);
+  const auto waiting = Submit(batcher, waits);
+  for (int i = 0; i < 3; ++i) batcher.Step();
+  const Batcher::Load load = batcher.load();
+  EXPECT_EQ(load.waiting, 1);
+  EXPECT_EQ(load.prefilling, 1);
+  EXPECT_EQ(load.decoding, 2);
+  struct {
+    Client* client;
+    Batcher::RequestId id;
+  } cases[] = {{&waits, waiting}, {&reads, reading}, {&decodes, decoding}};
+  for (auto& c : cases) {
+    batcher.Cancel(c.id);
+    batcher.Cancel(c.id);
+    const std::size_t before = runs.got.size();
+    EXPECT_TRUE(batcher.Step());
+    EXPECT_EQ(c.client->ends, 1);
+    EXPECT_EQ(c.client->code, Code::kCancelled);
+    EXPECT_EQ(runs.got.size(), before + 1);
+  }
+  EXPECT_TRUE(waits.got.empty());
+  EXPECT_LT(reads.sequence->size(), 600);
+  EXPECT_EQ(decodes.sequence->size(), 8 + static_cast<std::int64_t>(decodes.got.size()) - 1);
+  batcher.Cancel(12345);
+  // A sequence whose request was cancelled can go on.
+  Client again(*engine, MakeIds(5, 4), 5, 4);
+  again.sequence = std::move(waits.sequence);
+  Submit(batcher, again);
+  RunAll(batcher);
+  EXPECT_EQ(again.got, Alone(*engine, again.prompt, 5, 4));
+  EXPECT_EQ(runs.got, Alone(*engine, runs.prompt, 60, 1));
+  EXPECT_EQ(decodes.ends + reads.ends + waits.ends, 3);
+}
+
+TEST(Batcher, CancelStopsAStepOfOneRequestAlone) {
+  const auto engine = MakeEngine();
+  Client client(*engine, MakeIds(5, 1), 50, 1);
+  Batcher batcher(*engine);
+  BatchRequest request = client.Request();
+  Batcher::RequestId id = 0;
+  request.choose = [&, choose = request.choose](std::span<const float> logits) {
+    if (client.got.size() == 3) batcher.Cancel(id);  // from a callback
+    return choose(logits);
+  };
+  auto submitted = batcher.Submit(std::move(request));
+  ASSERT_TRUE(submitted.ok());
+  id = *submitted;
+  RunAll(batcher);
+  EXPECT_EQ(client.got.size(), 4U);
+  EXPECT_EQ(client.code, Code::kCancelled);
+}
+
+TEST(Batcher, ARequestThatCannotGoOnEndsAlone) {
+  const auto engine = MakeEngine(2, 60);
+  Batcher batcher(*engine);
+  Client good(*engine, MakeIds(20, 1), 30, 1), full(*engine, MakeIds(50, 2), 30, 2),
+      outside(*engine, {3, 97}, 5, 3), too_long(*engine, MakeIds(61, 4), 5, 4);
+  for (Client* client : {&good, &full, &outside, &too_long}) Submit(batcher, *client);
+  RunAll(batcher);
+  EXPECT_EQ(good.code, Code::kOk) << good.message;
+  EXPECT_EQ(good.got, Alone(*engine, good.prompt, 30, 1));
+  EXPECT_EQ(full.code, Code::kInvalidArgument);
+  EXPECT_NE(full.message.find("60"), std::string::npos) << full.message;
+  EXPECT_EQ(full.got.size(), 11U);  // of the positions 50 to 60
+  EXPECT_EQ(outside.code, Code::kInvalidArgument);
+  EXPECT_NE(outside.message.find("97"), std::string::npos) << outside.message;
+  EXPECT_EQ(too_long.code, Code::kInvalidArgument);
+  EXPECT_NE(too_long.message.find("61"), std::string::npos) << too_long.message;
+  for (Client* client : {&good, &full, &outside, &too_long}) EXPECT_EQ(client->ends, 1);
+}
+
+TEST(Batcher, RefusesWhatIsIncompleteOrTaken) {
+  const auto engine = MakeEngine(1);
+  Client client(*engine, MakeIds(5, 1), 5, 1);
+  Batcher batcher(*engine);
+  BatchRequest request = client.Request();
+  request.prompt.clear();
+  EXPECT_EQ(batcher.Submit(request).code(), Code::kInvalidArgument);
+  request = client.Request();
+  request.sequence = nullptr;
+  EXPECT_EQ(batcher.Submit(request).code(), Code::kInvalidArgument);
+  request = client.Request();
+  request.choose = nullptr;
+  EXPECT_EQ(batcher.Submit(request).code(), Code::kInvalidArgument);
+  Submit(batcher, client);
+  EXPECT_EQ(batcher.Submit(client.Request()).code(), Code::kInvalidArgument);
+  RunAll(batcher);
+  client.got.clear();
+  Submit(batcher, client);  // ended: it may come again
+  RunAll(batcher);
+  EXPECT_EQ(client.ends, 2);
+}
+
+TEST(Batcher, EndsWhatIsLeftWhenItGoes) {
+  const auto engine = MakeEngine(1);
+  Client runs(*engine, MakeIds(5, 1), 50, 1), waits(*engine, MakeIds(5, 2), 50, 2),
+      new_one(*engine, MakeIds(5, 3), 50, 3);
+  {
+    Batcher batcher(*engine, {.max_active = 1});
+    Submit(batcher, runs);
+    Submit(batcher, waits);
+    batcher.Step();
+    Submit(batcher, new_one);
+  }
+  for (Client* client : {&runs, &waits, &new_one}) {
+    EXPECT_EQ(client->ends, 1);
+    EXPECT_EQ(client->code, Code::kCancelled);
+  }
+}
+
+TEST(Batcher, TakesRequestsAndCancelsFromOtherThreads) {
+  const auto engine = MakeEngine();
+  std::deque<Client> clients;
+  for (std::size_t i = 0; i < 24; ++i) {
+    clients.emplace_back(*engine, MakeIds(10 + 13 * i, i), i % 3 == 0 ? 400 : 6, i);
+  }
+  Batcher batcher(*engine, {.max_active = 6});
+  std::atomic<int> threads_left{3};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = t; i < clients.size(); i += 3) {
+        const auto id = Submit(batcher, clients[i]);
+        std::this_thread::yield();
+        if (i % 3 == 0) batcher.Cancel(id);
+        batcher.load();
+      }
+      --threads_left;
+    });
+  }
+  while (batcher.Step() || threads_left.load() > 0) {
+    batcher.Wait(std::chrono::milliseconds(1));
+  }
+  for (std::thread& thread : threads) thread.join();
+  RunAll(batcher);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    EXPECT_EQ(clients[i].ends, 1);
+    if (i % 3 == 0) {
+      EXPECT_EQ(clients[i].code, Code::kCancelled);
+    } else {
+      EXPECT_EQ(clients[i].got, Alone(*engine, clients[i].prompt, 6, i)) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hone::runtime
