@@ -19,9 +19,11 @@ import pathlib
 import platform
 import random
 import re
+import resource
 import shlex
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -190,7 +192,7 @@ class Session:
         self.args, self.model, self.prompts, self.context = args, files.model, prompts, context
         self.entries, self.cache = entries, files.cache
         self.rng = random.Random(args.seed)
-        self.rounds, self.extras, self.reads = {}, {}, []  # by depth; by depth, entry and what; GB/s
+        self.rounds, self.extras, self.reads = {}, {}, []  # by depth; by depth, entry and what; by round
         self.where = ""
 
     def argv(self, entry):
@@ -283,13 +285,12 @@ class Session:
             return None
 
     def extra(self, depth, entry, what):
-        return self.extras.setdefault((depth, entry.name, what), {"label": entry.label, "what": what, "speeds": [],
-                                                           "ratios": [], "notes": []})
+        return self.extras.setdefault((depth, entry.name, what), {"label": entry.label, "what": what, "pairs": [],
+                                                           "notes": []})
 
-    def add_extra(self, depth, entry, what, result, quiet, note=""):
+    def add_extra(self, depth, entry, what, result, alone, note=""):
         extra = self.extra(depth, entry, what)
-        extra["speeds"].append(stats.speed(result, "decode"))
-        extra["ratios"].append(stats.speed(result, "decode") / stats.speed(quiet, "decode"))
+        extra["pairs"].append((result, alone))
         extra["notes"].append(note)
         self.print_result(entry, result, f"{what}: ")
 
@@ -324,9 +325,18 @@ class Session:
 
 
 def read_bandwidth(args):
-    out = subprocess.run([str(args.build / "bench/read_bandwidth"), "--threads", str(args.threads), "--passes", "6"],
-                         capture_output=True, text=True, check=True).stdout
-    return json.loads(out)["best_gb_s"]
+    """The read speed now, with what others took meanwhile, as a measurement has it."""
+    argv = [str(args.build / "bench/read_bandwidth"), "--threads", str(args.threads), "--passes", "6"]
+
+    def own():
+        return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF,
+                                                                            resource.RUSAGE_CHILDREN)))
+
+    machine, cpu, start = stats.MachineClock(), own(), time.monotonic()
+    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    wall, after = time.monotonic() - start, stats.MachineClock()
+    others = max(0.0, after.busy - machine.busy - (own() - cpu))
+    return stats.read_result(json.loads(out), wall, others, after.steal - machine.steal)
 
 
 # The report
@@ -349,8 +359,8 @@ def hone_version(args):
 
 def make_extra(extra):
     notes = sorted(set(extra["notes"]))
-    return {"label": extra["label"], "what": extra["what"], "speed": stats.spread(extra["speeds"]),
-            "ratio": stats.spread(extra["ratios"]), "note": ", ".join(n for n in notes if n) or "-"}
+    return {"label": extra["label"], "what": extra["what"], **stats.own_ratios(extra["pairs"]),
+            "pairs": extra["pairs"], "note": ", ".join(n for n in notes if n) or "-"}
 
 
 def depth_extras(args, session, depth, measured):
@@ -360,12 +370,11 @@ def depth_extras(args, session, depth, measured):
         return []
     out = []
     for entry in measured:
-        pairs = [(stats.speed(there[entry.name], "decode"), stats.speed(here[entry.name], "decode"))
+        pairs = [(there[entry.name], here[entry.name])
                  for there, here in zip(session.rounds[depth], session.rounds[first])
                  if entry.name in there and entry.name in here]
         what = f"decode at {depth + args.prompt} / at {first + args.prompt} positions"
-        out.append({"label": entry.label, "what": what,
-                    "speeds": [a for a, _ in pairs], "ratios": [a / b for a, b in pairs], "notes": []})
+        out.append({"label": entry.label, "what": what, "pairs": pairs, "notes": []})
     return out
 
 
@@ -379,6 +388,7 @@ def make_report(args, session, depth, command):
         else:
             peak = entry.worker.peak_bytes() if entry.worker else entry.facts.get("peak_bytes", 0)
             out |= {"summary": stats.summarize(rounds, entry.name), "load_s": entry.facts["load_s"],
+                    "read_share": stats.read_shares(rounds, session.reads, entry.name, entry.bytes_per_token),
                     "peak_bytes": peak, "version": entry.facts.get("version", "")}
             measured.append(entry)
         entries.append(out)
@@ -397,8 +407,8 @@ def make_report(args, session, depth, command):
     return {"model": session.model, "depth": depth, "prompt": args.prompt, "decode": args.decode,
             "threads": args.threads, "rounds_done": len(rounds), "seed": args.seed,
             "date": datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %z"), "machine": machine(),
-            "load": os.getloadavg()[0], "versions": versions, "command": command, "read_gb_s": max(session.reads),
-            "read_gb_s_all": session.reads, "entries": entries, "ratios": pairs,
+            "load": os.getloadavg()[0], "versions": versions, "command": command,
+            "read": stats.read_summary(session.reads), "reads": session.reads, "entries": entries, "ratios": pairs,
             "extras": [make_extra(e) for e in extras], "rounds": rounds}
 
 

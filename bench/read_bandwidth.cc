@@ -55,24 +55,47 @@ std::int64_t HugePageKib() {
   return -1;
 }
 
-// Seconds of one pass of all threads over the words.
+// What one thread did in a pass. It takes the times itself, so it does not matter when the main
+// thread runs.
+struct Share {
+  std::chrono::steady_clock::time_point start;
+  std::chrono::steady_clock::time_point end;
+  std::uint64_t sum = 0;
+};
+
+// Bytes per second of one pass: all that was read, divided by the time from the first start to the
+// last end. The sum of each thread's own rate would be too high when threads run one after the
+// other instead of together.
 double Pass(const std::uint64_t* words, std::size_t count, int threads, std::uint64_t* sink) {
-  std::latch ready(threads + 1);
-  std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads));
+  std::latch ready(threads);
+  std::vector<Share> shares(static_cast<std::size_t>(threads));
   std::vector<std::thread> pool;
-  const std::size_t share = count / static_cast<std::size_t>(threads);
-  for (int t = 0; t < threads; ++t) {
+  const std::size_t each = count / shares.size() / kSums * kSums;
+  for (std::size_t t = 0; t < shares.size(); ++t) {
     pool.emplace_back([&, t] {
+      Share& mine = shares[t];
       ready.arrive_and_wait();
-      sums[static_cast<std::size_t>(t)] = Sum(words + share * static_cast<std::size_t>(t), share);
+      mine.start = std::chrono::steady_clock::now();
+      mine.sum = Sum(words + each * t, each);
+      mine.end = std::chrono::steady_clock::now();
     });
   }
-  ready.arrive_and_wait();
-  const auto start = std::chrono::steady_clock::now();
   for (std::thread& thread : pool) thread.join();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  for (std::uint64_t sum : sums) *sink += sum;
-  return seconds.count();
+  auto start = shares[0].start;
+  auto end = shares[0].end;
+  for (const Share& share : shares) {
+    start = std::min(start, share.start);
+    end = std::max(end, share.end);
+    *sink += share.sum;
+  }
+  const std::chrono::duration<double> seconds = end - start;
+  return static_cast<double>(each * shares.size() * sizeof(std::uint64_t)) / seconds.count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 bool ParseOptions(int argc, char** argv, Options* out) {
@@ -113,15 +136,14 @@ int Run(const Options& options) {
   std::vector<double> rates;
   std::uint64_t sink = 0;
   for (int i = 0; i < options.passes; ++i) {
-    rates.push_back(static_cast<double>(bytes) / 1e9 / Pass(words, count, options.threads, &sink));
+    rates.push_back(Pass(words, count, options.threads, &sink) / 1e9);
   }
   const std::int64_t huge_kib = HugePageKib();
-  std::sort(rates.begin(), rates.end());
+  std::printf("{\"threads\": %d, \"bytes\": %zu, \"gb_s\": [", options.threads, bytes);
+  for (std::size_t i = 0; i < rates.size(); ++i) std::printf("%s%.3f", i ? ", " : "", rates[i]);
   std::printf(
-      "{\"threads\": %d, \"bytes\": %zu, \"passes\": %d, \"best_gb_s\": %.3f, "
-      "\"median_gb_s\": %.3f, \"advised\": %s, \"huge_page_kib\": %lld, \"sum\": %llu}\n",
-      options.threads, bytes, options.passes, rates.back(), rates[rates.size() / 2],
-      advised ? "true" : "false", static_cast<long long>(huge_kib),
+      "], \"median_gb_s\": %.3f, \"advised\": %s, \"huge_page_kib\": %lld, \"sum\": %llu}\n",
+      Median(rates), advised ? "true" : "false", static_cast<long long>(huge_kib),
       static_cast<unsigned long long>(sink));
   return 0;
 }

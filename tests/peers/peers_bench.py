@@ -5,6 +5,8 @@
 import json
 import os
 import pathlib
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ import peers_files as files
 import peers_stats as stats
 
 MAKER = os.environ.get("HONE_MAKE_CHECKPOINT", str(pathlib.Path(HONE).parent / "bench/make_checkpoint"))
+READER = MAKER.replace("make_checkpoint", "read_bandwidth")
 IDS = [3, 17, 99, 41, 200, 7, 31, 64, 12, 150, 33, 5, 77, 21, 18, 90]
 SHARPEN = 8  # q and k of a random model are too small for positions to matter; with more, softmax blows errors up
 
@@ -165,26 +168,130 @@ def check_depths(checks):
     found = peers.make_extra(peers.depth_extras(args, session, 512, [entry])[0])
     checks.check(np.allclose([found["ratio"]["min"], found["ratio"]["max"]], [0.8, 0.9]) and found["ratio"]["n"] == 2,
                  f"a depth is compared with the first one round by round: {found['what']}")
+    for depth, number in ((0, 0), (512, 1)):  # one side of a pair is enough
+        session.rounds[depth][number]["a"]["others_cpu_s"] = 0.5
+        found = peers.make_extra(peers.depth_extras(args, session, 512, [entry])[0])
+        left = found["all_rounds"] - found["rounds"]
+        checks.check(left == 1 and found["quiet"] if depth == 0 else left == 0 and not found["quiet"],
+                     f"a pair with a disturbed side at depth {depth} is left out, or all are marked")
+
+
+def check_own_ratios(checks):
+    """What --busy and --batch give: the neighbour's own time is no disturbance, others' is."""
+    session = peers.Session.__new__(peers.Session)
+    session.extras, session.where = {}, "round"
+    entry = types.SimpleNamespace(name="a", label="A")
+    pairs = [(measurement(1, 50), measurement(1, 100)), (measurement(1, 60), measurement(1, 100)),
+             (measurement(1, 10, others=0.5), measurement(1, 100)),
+             (measurement(1, 99), measurement(1, 9, others=0.5))]
+    for result, alone in pairs:
+        session.add_extra(0, entry, "beside", result, alone)
+    found = peers.make_extra(session.extras[0, "a", "beside"])
+    checks.check(np.allclose([found["ratio"]["min"], found["ratio"]["max"]], [0.5, 0.6]) and found["quiet"],
+                 f"a ratio to its own speed leaves a pair out if either side was disturbed: {found['ratio']}")
+    checks.check(np.isclose(found["speed"]["median"], 55), "the speed beside it is of the same rounds")
+    text = "\n".join(stats.extra_table({"extras": [found]}))
+    checks.check("| 2, 2 left out |" in text and "*" not in text, "the row says how many rounds it is from")
+    found = peers.make_extra({"label": "A", "what": "beside", "pairs": pairs[2:], "notes": []})
+    text = "\n".join(stats.extra_table({"extras": [found]}))
+    checks.check(text.count(" * |") == 2 and "| 2 |" in text, "without an undisturbed pair all are used and marked")
+    checks.check(stats.disturbed({"entries": [], "ratios": [], "extras": [found]}), "and a line explains the mark")
+    none = peers.make_extra({"label": "A", "what": "beside", "pairs": [], "notes": ["not measured: no"]})
+    checks.check("| - | - | 0 | not measured: no |" in "\n".join(stats.extra_table({"extras": [none]})),
+                 "what could not be measured has its reason and no number")
+
+
+def check_verdicts(checks):
+    cases = [([2.1, 2.5, 2.2], True, "met"), ([1.9, 2.5, 2.2], True, "met (minimum below)"),
+             ([1.9, 1.8, 2.2], True, "missed"), ([2.5, 2.5], True, "not judged, under 3 rounds"),
+             ([2.1, 2.5, 2.2], False, "not judged"), ([2.0, 2.0, 2.0], True, "met")]
+    for values, quiet, want in cases:
+        said = stats.verdict(stats.spread(values), quiet, 2.0)
+        checks.check(said == want, f"a target of 2.0 with {values}, undisturbed {quiet}: {said}")
+
+
+def read(gb_s, others=0.0):
+    return stats.read_result({"gb_s": [gb_s]}, 1.0, others, 0.0)
+
+
+def check_read_shares(checks):
+    rounds = [{"a": measurement(1, 100)}, {"a": measurement(1, 50)}, {}, {"a": measurement(1, 30, others=0.5)},
+              {"a": measurement(1, 80)}, {"a": measurement(1, 90)}]
+    reads = [read(20), read(8), read(1), read(10), read(2, others=0.5), read(10)]
+    found = stats.read_shares(rounds, reads, "a", 10**8)
+    want = [62.5, 50, 90]  # 10 of 20, 5 of 8 and 9 of 10 GB/s
+    checks.check(np.allclose([found["percent"][k] for k in ("median", "min", "max")], want) and found["quiet"],
+                 f"decode is divided by the read speed of its own round: {found['percent']}")
+    checks.check(stats.share_cell(found) == "62 % (50..90; rounds: 3, 2 left out)",
+                 f"rounds in which decode or reading was disturbed are left out: {stats.share_cell(found)}")
+    found = stats.read_shares(rounds[3:5], reads[3:5], "a", 10**8)
+    checks.check(not found["quiet"] and stats.share_cell(found).endswith(" *"),
+                 "if none is undisturbed they are marked")
+    checks.check(stats.share_cell(None) == "-", "a report without read speeds has no share")
+    result = stats.read_result({"gb_s": [3.0, 26.0, 4.0, 5.0]}, 1.0, 0.0, 0.0)
+    checks.check(result["gb_s"] == 4.5, "a round's read speed is the median of its passes")
+    found = stats.read_summary(reads)
+    checks.check(found["gb_s"]["max"] == 20 and found["gb_s"]["min"] == 1 and found["rounds"] == 5,
+                 "the spread of the read speeds leaves the disturbed round out")
+
+
+def check_read_bandwidth(checks, tmp):
+    """On one processor the passes cannot take less time together than the processor time that they used."""
+    def cpu_of_children():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    def run(passes):
+        before = cpu_of_children()
+        out = subprocess.run([READER, "--threads", "4", "--mib", "64", "--passes", str(passes)], check=True,
+                             stdout=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, [min(one)])).stdout
+        return json.loads(out), cpu_of_children() - before
+
+    one = os.sched_getaffinity(0)
+    few, fill = run(1)
+    many, cpu = run(61)
+    printed = many["gb_s"]
+    checks.check(len(few["gb_s"]) == 1 and len(printed) == 61, "read_bandwidth prints the rate of every pass")
+    checks.check(abs(many["median_gb_s"] - statistics.median(printed)) < 0.002, "and their median")
+    seconds = sum(many["bytes"] / 1e9 / rate for rate in printed)
+    checks.check(seconds > 0.5 * (cpu - fill) > 0, f"threads that run one after the other do not overstate the rate: "
+                 f"the passes took {seconds:.3f} s by their rates, {cpu - fill:.3f} s of processor time")
+    fake = tmp / "build/bench/read_bandwidth"
+    fake.parent.mkdir(parents=True)
+    fake.write_text("#!/bin/sh\nfor i in $(seq 200000); do :; done\necho '{\"gb_s\": [9, 1, 2]}'\n")
+    fake.chmod(0o755)
+    found = peers.read_bandwidth(types.SimpleNamespace(build=tmp / "build", threads=2))
+    checks.check(found["gb_s"] == 2 and found["others_cpu_s"] >= 0 and found["wall_s"] > 0 and not found["steal_s"] < 0,
+                 "a round's read speed comes with what others took meanwhile")
 
 
 def report():
+    rounds = [{"a": measurement(1000, 100), "b": measurement(500, 50)} for _ in range(3)]
+    rounds.append({"a": measurement(1, 1, others=0.5), "b": measurement(500, 50)})
+    reads = [read(20), read(20), read(40), read(40)]
     entry = {"label": "Hone int4", "weights": "w", "bytes_per_token": 10**8, "load_s": 1.0, "peak_bytes": 2**30,
-             "summary": stats.summarize([{"a": measurement(1000, 100)}], "a")}
+             "summary": stats.summarize(rounds, "a"), "read_share": stats.read_shares(rounds, reads, "a", 10**8)}
     missing = {"label": "OpenVINO GenAI int4", "weights": "w", "why_not": "it says no"}
     pair = {"ours": "Hone int4", "theirs": "llama.cpp int4", "our_quant": "int4", "engine": "llamacpp", "quant": "int4",
-            **stats.ratios([{"a": measurement(1000, 100), "b": measurement(500, 50)}], "a", "b")}
-    return {"model": "smollm2", "depth": 0, "prompt": 256, "decode": 64, "threads": 2, "rounds_done": 1,
-            "entries": [entry, missing], "ratios": [pair], "extras": [], "read_gb_s": 20.0, "date": "2026-12-01",
-            "machine": "m", "versions": ["v 1"], "command": "bench/peers.py"}
+            **stats.ratios(rounds, "a", "b")}
+    return {"model": "smollm2", "depth": 0, "prompt": 256, "decode": 64, "threads": 2, "rounds_done": 4,
+            "entries": [entry, missing], "ratios": [pair], "extras": [], "read": stats.read_summary(reads),
+            "date": "2026-12-01", "machine": "m", "versions": ["v 1"], "command": "bench/peers.py"}
 
 
 def check_markdown(checks, tmp):
     text = stats.markdown(report())
-    checks.check("| 10.0 | 50 % |" in text, "the table gives decode as bytes per second and share of the read speed")
+    checks.check("| 10.0 | 50 % (25..50; rounds: 3, 1 left out) |" in text,
+                 "the table gives decode as bytes per second and share of the read speed, with its rounds")
+    checks.check("| Hone int4 | w | 3, 1 left out | 1000 (" in text, "an engine's row says from how many rounds it is")
+    checks.check("| 3, 1 left out | 2.0: met |" in text, "a ratio's row says from how many rounds it is")
+    checks.check("plain loop 30.0 (20.0..40.0) GB/s (2 threads, 2 MB pages, rounds: 4)" in text and "trial" not in text,
+                 "the read speed is below the tables")
     checks.check("not measured: it says no" in text, "an engine that could not run is in the table with its reason")
     checks.check("2.0: met" in text and "2.5: missed" in text, "targets are met or missed")
     noisy = report()
     noisy["ratios"][0]["quiet"] = False
+    checks.check("a trial, no result" in stats.markdown(noisy), "a line explains the mark of a disturbed ratio")
     checks.check("met" not in stats.markdown(noisy) and "2.0: not judged" in stats.markdown(noisy),
                  "a disturbed ratio meets no target")
     path = tmp / "peers.md"
@@ -245,6 +352,10 @@ def main():
         check_requantize(checks, tmp)
         check_ratios(checks)
         check_depths(checks)
+        check_own_ratios(checks)
+        check_verdicts(checks)
+        check_read_shares(checks)
+        check_read_bandwidth(checks, tmp)
         check_markdown(checks, tmp)
         check_workers(checks, tmp)
         checks.finish()
