@@ -168,6 +168,16 @@ TEST(ThreadPool, OtherThreadsTakeThePartsOfAThreadThatIsHeldUp) {
   EXPECT_EQ(others.load(), 49);
 }
 
+#if !defined(__SANITIZE_THREAD__)
+TEST(ThreadPool, ASecondJobAtTheSameTimeEndsTheProgram) {
+  const auto two_jobs = [] {
+    ThreadPool pool(2);
+    pool.Run(2, [&](int) { pool.Run(2, [](int) {}); });
+  };
+  EXPECT_DEATH(two_jobs(), "busy");
+}
+#endif
+
 TEST(FunctionRef, CallsWhatItRefersTo) {
   int calls = 0;
   auto count = [&calls](int n) { return calls += n; };

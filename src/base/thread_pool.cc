@@ -66,6 +66,7 @@ struct ThreadPool::State {
   alignas(kCacheLine) std::atomic<std::uint64_t> tickets{0};
   alignas(kCacheLine) std::atomic<int> unfinished{0};  // parts
   alignas(kCacheLine) std::atomic<int> num_parts{0};
+  std::atomic<bool> busy{false};  // Run is at a job; workers do not look at it
   std::atomic<const FunctionRef<void(int)>*> task{nullptr};
   std::atomic<int> sleeping{0};  // workers
   std::atomic<bool> caller_sleeps{false};
@@ -149,6 +150,7 @@ void ThreadPool::Run(int num_parts, FunctionRef<void(int)> task) {
     return;
   }
   State& s = *state_;
+  HONE_CHECK(!s.busy.exchange(true, std::memory_order_acquire));  // one job at a time
   s.num_parts.store(num_parts, std::memory_order_relaxed);
   s.task.store(&task, std::memory_order_relaxed);
   s.unfinished.store(num_parts, std::memory_order_relaxed);
@@ -163,6 +165,7 @@ void ThreadPool::Run(int num_parts, FunctionRef<void(int)> task) {
   }
   s.RunParts();
   s.WaitForRest();
+  s.busy.store(false, std::memory_order_release);
 }
 
 void ThreadPool::For(std::int64_t n, std::int64_t grain,

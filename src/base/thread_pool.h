@@ -26,7 +26,7 @@ class ThreadPool {
   // system holds up delays the job by the one part that it is at; several parts a thread are worth
   // it from about 10 us of work each. Which thread runs a part is not fixed, so a task's result
   // must depend on the part alone. Tasks must not throw and must not call Run. Only one thread may
-  // call Run at a time.
+  // call Run at a time: a second job while one is shared among threads ends the program.
   void Run(int num_parts, FunctionRef<void(int part)> task);
 
   // Splits [0, n) into ranges of at least grain items (the last may be shorter), a multiple of

@@ -76,18 +76,12 @@ Result<std::vector<BenchmarkTest>> MakeTests(const BenchArgs& args) {
                 "--prompt-tokens and --decode-tokens are both 0, so there is nothing to measure");
 }
 
-// The context that the tests must fit in.
-Result<std::int64_t> CheckContext(const BenchArgs& args, std::int64_t model_context,
-                                  const std::vector<BenchmarkTest>& tests) {
-  if (args.context > model_context) {
-    return Status(Code::kInvalidArgument, StrCat("--context: found ", args.context,
-                                                 ", but the model's context is ", model_context));
-  }
-  const std::int64_t context = args.context > 0 ? args.context : model_context;
+// Whether the tests fit in the engine's context.
+Status CheckTests(std::int64_t context, const std::vector<BenchmarkTest>& tests) {
   for (const BenchmarkTest& test : tests) {
     HONE_TRY(runtime::CheckBenchmark(test, context).Context(TestName(test)));
   }
-  return context;
+  return Status();
 }
 
 std::string UtcTime() {
@@ -158,7 +152,7 @@ std::string CommandLine(const BenchArgs& args) {
   return line;
 }
 
-BenchFacts MakeFacts(const BenchArgs& args, const runtime::Engine& engine, std::int64_t context) {
+BenchFacts MakeFacts(const BenchArgs& args, const runtime::Engine& engine) {
   BenchFacts facts;
   facts.model = args.model;
   facts.model_type = ModelType(engine);
@@ -170,7 +164,7 @@ BenchFacts MakeFacts(const BenchArgs& args, const runtime::Engine& engine, std::
   }
   facts.kernels = engine.KernelNames();
   facts.threads = engine.num_threads();
-  facts.context = context;
+  facts.context = engine.spec().max_positions;
   facts.warmup = args.warmup;
   facts.seed = static_cast<std::uint64_t>(args.seed);
   facts.load_seconds = engine.load_seconds();
@@ -187,8 +181,12 @@ Status Gate(const BenchArgs& args, runtime::Engine& engine, BenchFacts& facts) {
     PrintNote("--no-gate: the numbers may be those of a model that does not work");
     return Status();
   }
-  HONE_ASSIGN(runtime::GateOutcome gate, runtime::RunGate(engine, CancelFlag()));
-  facts.gate = std::move(gate);
+  auto gate = runtime::RunGate(engine, CancelFlag());
+  if (!gate.ok()) {
+    const bool cancelled = gate.code() == Code::kCancelled;
+    return cancelled ? std::move(gate).status() : std::move(gate).status().Context("the gate");
+  }
+  facts.gate = *std::move(gate);
   if (facts.gate->passed) return Status();
   std::string found = facts.gate->reason;
   if (!facts.gate->answer.empty()) found += StrCat(" (", facts.gate->answer, ")");
@@ -258,12 +256,14 @@ Status Report(const BenchArgs& args, const BenchFacts& facts,
 Status Bench(const BenchArgs& args) {
   HONE_TRY(CheckArgs(args));
   HONE_ASSIGN(const std::vector<BenchmarkTest> tests, MakeTests(args));
+  if (args.json || !args.record.empty()) HONE_TRY(CheckRecordTests(tests));
   CancelFlag();
   HONE_ASSIGN(const ResolvedSource source, ResolveSource(args.model));
-  HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
+  HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv,
+                                            runtime::RunChoice::kAuto, args.context));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
-  HONE_ASSIGN(const std::int64_t context, CheckContext(args, engine->spec().max_positions, tests));
-  BenchFacts facts = MakeFacts(args, *engine, context);
+  HONE_TRY(CheckTests(engine->spec().max_positions, tests));
+  BenchFacts facts = MakeFacts(args, *engine);
   HONE_TRY(Gate(args, *engine, facts));
   HONE_ASSIGN(const std::vector<BenchmarkResult> results, Measure(args, *engine, tests));
   if (auto resident = ReadResidentBytes(); resident.ok()) facts.peak_bytes = resident->peak;

@@ -104,7 +104,12 @@ std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; 
 std::string GateText(const std::optional<runtime::GateOutcome>& gate) {
   if (!gate) return "not asked (--no-gate): nothing says that this is a working model";
   // The answer is the model's: it must not break the report's line.
-  return StrCat("a real answer came: ", Json(gate->answer).Dump());
+  std::string text = StrCat("a real answer came: ", Json(gate->answer).Dump());
+  if (gate->nll) {
+    text += StrCat("; mean NLL of plain English ", Fixed(*gate->nll, 2), " a token (limit ",
+                   Fixed(gate->nll_limit, 2), ")");
+  }
+  return text;
 }
 
 // Columns of -o csv and members of -o json.
@@ -176,6 +181,7 @@ Json SampleJson(const BenchmarkResult& result, const BenchmarkSample& sample) {
   const bool prefill = result.test.kind == BenchmarkKind::kPrefill;
   Json::Object out = {
       {"test", Json(TestName(result.test))},
+      {"sequences", Json(result.test.batch)},
       {"tokens_per_s",
        Json(sample.seconds > 0 ? static_cast<double>(result.total_tokens()) / sample.seconds : 0)},
       {"wall_s", Json(sample.seconds)},
@@ -191,12 +197,16 @@ Json SampleJson(const BenchmarkResult& result, const BenchmarkSample& sample) {
 
 Json TextCheck(const std::optional<runtime::GateOutcome>& gate) {
   if (!gate) {
-    return Json(Json::Object{{"verdict", Json("not a real model")},
-                             {"flags", Json(Json::Array{Json("no_gate")})}});
+    return Json(Json::Object{{"verdict", Json()},
+                             {"flags", Json(Json::Array{Json("no_gate")})},
+                             {"nll", Json()},
+                             {"nll_limit", Json()}});
   }
   Json::Array flags(gate->flags.begin(), gate->flags.end());
   return Json(Json::Object{{"verdict", Json(gate->passed ? "pass" : "fail")},
-                           {"flags", Json(std::move(flags))}});
+                           {"flags", Json(std::move(flags))},
+                           {"nll", gate->nll ? Json(*gate->nll) : Json()},
+                           {"nll_limit", gate->nll ? Json(gate->nll_limit) : Json()}});
 }
 
 std::string Device(const BenchFacts& facts) {
@@ -225,11 +235,32 @@ Json Environment(const BenchFacts& facts) {
   return Json(std::move(env));
 }
 
+// Whether the speed is one of a single sequence that began empty: what a record's own fields mean.
+bool IsPlain(const BenchmarkResult& result) {
+  return result.test.depth == 0 && result.test.batch == 1;
+}
+
+// "decode_tokens_per_s", "decode_total_at_depth_tokens_per_s": the speed's name in metrics.
+std::string SpeedName(const runtime::BenchmarkTest& test) {
+  return StrCat(test.kind == BenchmarkKind::kPrefill ? "prefill" : "decode",
+                test.batch > 1 ? "_total" : "", test.depth > 0 ? "_at_depth" : "", "_tokens_per_s");
+}
+
+Json PlainSpeed(const BenchmarkResult* result) {
+  return result != nullptr && IsPlain(*result) ? Json(Speed(*result).median) : Json();
+}
+
+double FirstTokenMs(const BenchmarkResult& prefill) {
+  return runtime::Summarize(FirstTokens(prefill)).median * 1000;
+}
+
 Json Metrics(const BenchFacts& facts, const BenchmarkResult* prefill,
              const BenchmarkResult* decode) {
   Json metrics(Json::Object{});
-  const auto add = [&](const std::string& name, const BenchmarkResult& result) {
+  const auto add = [&](const BenchmarkResult& result) {
+    const std::string name = SpeedName(result.test);
     const Summary speed = Speed(result);
+    if (!IsPlain(result)) metrics.Set(name, Json(speed.median));
     metrics.Set(name + "_min", Json(speed.min));
     metrics.Set(name + "_max", Json(speed.max));
     metrics.Set(name + "_spread_pct", Json(speed.spread_percent));
@@ -242,10 +273,13 @@ Json Metrics(const BenchFacts& facts, const BenchmarkResult* prefill,
   const runtime::BenchmarkTest& test = (prefill != nullptr ? prefill : decode)->test;
   if (prefill != nullptr) metrics.Set("prefill_tokens", Json(prefill->test.tokens));
   metrics.Set("depth_tokens", Json(test.depth));
-  if (decode != nullptr) metrics.Set("sequences", Json(decode->test.batch));
+  if (decode != nullptr) metrics.Set("batch", Json(decode->test.batch));
   metrics.Set("load_s", Json(facts.load_seconds));
-  if (prefill != nullptr) add("prefill_tokens_per_s", *prefill);
-  if (decode != nullptr) add("decode_tokens_per_s", *decode);
+  if (prefill != nullptr) {
+    add(*prefill);
+    if (!IsPlain(*prefill)) metrics.Set("ttft_at_depth_ms", Json(FirstTokenMs(*prefill)));
+  }
+  if (decode != nullptr) add(*decode);
   return metrics;
 }
 
@@ -274,10 +308,9 @@ Json RecordResult(const BenchFacts& facts, const BenchmarkResult* prefill,
       {"max_abs_diff", Json()},
       {"max_rel_diff", Json()},
       {"latency_p50_ms", Json()},
-      {"prefill_tokens_per_s", prefill != nullptr ? Json(Speed(*prefill).median) : Json()},
-      {"decode_tokens_per_s", decode != nullptr ? Json(Speed(*decode).median) : Json()},
-      {"ttft_ms",
-       prefill != nullptr ? Json(runtime::Summarize(FirstTokens(*prefill)).median * 1000) : Json()},
+      {"prefill_tokens_per_s", PlainSpeed(prefill)},
+      {"decode_tokens_per_s", PlainSpeed(decode)},
+      {"ttft_ms", prefill != nullptr && IsPlain(*prefill) ? Json(FirstTokenMs(*prefill)) : Json()},
       {"peak_mem_mb",
        facts.peak_bytes ? Json(static_cast<double>(*facts.peak_bytes) / 1048576) : Json()},
       {"context_length", Json(facts.context)},
@@ -289,7 +322,9 @@ Json RecordResult(const BenchFacts& facts, const BenchmarkResult* prefill,
       {"n_runs", Json(static_cast<std::int64_t>(both.front()->samples.size()))},
       {"samples", Json(std::move(samples))},
       {"statistic", Json("median")},
-      {"regime", Json(facts.warmup > 0 ? "warm" : "cold")},
+      // Without warm-up runs it is mixed: loading, the gate and earlier runs have touched the
+      // weights.
+      {"regime", facts.warmup > 0 ? Json("warm") : Json()},
       {"decode_tokens", decode != nullptr ? Json(decode->test.tokens) : Json()},
       {"power_state", Json()},
       {"text_check", TextCheck(facts.gate)},
@@ -379,6 +414,22 @@ Json LlamaBenchJson(const BenchFacts& facts, std::span<const BenchmarkResult> re
   return Json(std::move(tests));
 }
 
+Status CheckRecordTests(std::span<const runtime::BenchmarkTest> tests) {
+  const auto count = [&](const runtime::BenchmarkTest& like) {
+    return std::count_if(tests.begin(), tests.end(), [&](const runtime::BenchmarkTest& test) {
+      return test.kind == like.kind &&
+             (like.kind == BenchmarkKind::kDecode || test.tokens == like.tokens);
+    });
+  };
+  for (const runtime::BenchmarkTest& test : tests) {
+    if (count(test) == 1) continue;
+    return Status(Code::kInvalidArgument,
+                  "a record tells its results apart by --prompt-tokens alone, so --json and "
+                  "--record take one --decode-tokens, one --depth and each --prompt-tokens once");
+  }
+  return Status();
+}
+
 Json DeviceRunRecord(const BenchFacts& facts, std::span<const BenchmarkResult> results) {
   Json::Array records;
   for (const BenchmarkResult& result : results) {
@@ -403,6 +454,8 @@ Json DeviceRunRecord(const BenchFacts& facts, std::span<const BenchmarkResult> r
       {"artifact", Json(file.empty() ? facts.model : file)},
       {"artifact_sha256", facts.sha256 ? Json(*facts.sha256) : Json()},
       {"quantization", Json(facts.model_type)},
+      {"notes", Json("peak_mem_mb is the process's largest resident memory since it began (VmHWM, "
+                     "MiB): with loading and every test of this file, the same in each result")},
       {"results", Json(std::move(records))},
   });
 }

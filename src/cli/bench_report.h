@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/machine_info.h"
+#include "base/status.h"
 #include "runtime/benchmark.h"
 
 namespace hone::cli {
@@ -47,8 +48,14 @@ std::string CsvReport(const BenchFacts& facts, std::span<const runtime::Benchmar
 // An array with an object for each test: llama-bench's names, then a few of our own.
 Json LlamaBenchJson(const BenchFacts& facts, std::span<const runtime::BenchmarkResult> results);
 
+// A record tells its results apart by the accelerator and the tokens of prefill alone.
+// kInvalidArgument if two results of these tests would be the same to it: several lengths of decode
+// or several depths, or a length of prefill twice.
+Status CheckRecordTests(std::span<const runtime::BenchmarkTest> tests);
+
 // The record of a device run (docs/guides/bench.md): a result for each pair of a prefill and a
-// decode test at the same depth.
+// decode test at the same depth. The tests must pass CheckRecordTests. Speeds after a depth, or of
+// several sequences together, are metrics with their own names.
 Json DeviceRunRecord(const BenchFacts& facts, std::span<const runtime::BenchmarkResult> results);
 
 // Letters in lower case, digits, '.', '_' and '-', the first a letter or digit: "minicpm5-2b-int4".

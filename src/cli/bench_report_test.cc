@@ -40,8 +40,13 @@ BenchFacts Facts() {
   facts.commit = "abc123";
   facts.command = "hone bench m";
   facts.time = "2026-01-31T12:00:00Z";
-  facts.gate = runtime::GateOutcome{
-      .passed = true, .reason = "", .flags = {}, .prompt = "?", .answer = "Paris.\n"};
+  facts.gate = runtime::GateOutcome{.passed = true,
+                                    .reason = "",
+                                    .flags = {},
+                                    .prompt = "?",
+                                    .answer = "Paris.\n",
+                                    .nll = 2.5,
+                                    .nll_limit = 6.48};
   return facts;
 }
 
@@ -94,7 +99,8 @@ TEST(BenchReport, MarkdownHasLlamaBenchsColumnsAndTheFacts) {
           std::string(64, 'a') +
           "\n"
           "- hone 0.1.0 (abc123), 2026-01-31T12:00:00Z\n"
-          "- gate: a real answer came: \"Paris.\\n\"\n");
+          "- gate: a real answer came: \"Paris.\\n\"; mean NLL of plain English 2.50 a token "
+          "(limit 6.48)\n");
 }
 
 TEST(BenchReport, CsvHasOneLineATestAndQuotesEveryCell) {
@@ -159,6 +165,7 @@ void CheckRecord(const Json& record) {
                {"artifact", "s"},
                {"artifact_sha256", "s0"},
                {"quantization", "s0"},
+               {"notes", "s"},
                {"results", "a"}},
               true);
   for (const Json& result : record.Find("results")->AsArray()) {
@@ -184,7 +191,7 @@ void CheckRecord(const Json& record) {
                  {"n_runs", "i"},
                  {"samples", "a"},
                  {"statistic", "s"},
-                 {"regime", "s"},
+                 {"regime", "s0"},
                  {"decode_tokens", "i0"},
                  {"power_state", "s0"},
                  {"text_check", "o"},
@@ -199,7 +206,8 @@ void CheckRecord(const Json& record) {
                  {"vendor_sdk", "s0"},
                  {"os_build", "s0"}},
                 false);
-    CheckFields(*result.Find("text_check"), {{"verdict", "s"}, {"flags", "a"}}, true);
+    CheckFields(*result.Find("text_check"),
+                {{"verdict", "s0"}, {"flags", "a"}, {"nll", "n0"}, {"nll_limit", "n0"}}, true);
     CheckFields(*result.Find("harness"), {{"name", "s"}, {"version", "s"}, {"command", "s"}}, true);
     for (const auto& [name, value] : result.Find("metrics")->AsObject()) {
       EXPECT_TRUE(value.IsNumber()) << name;
@@ -212,7 +220,9 @@ void CheckRecord(const Json& record) {
 }
 
 TEST(BenchReport, RecordFollowsTheSchemaOfDeviceRuns) {
-  const Json record = DeviceRunRecord(Facts(), Results());
+  std::vector<BenchmarkResult> results = Results();
+  results[1].test.batch = 1;
+  const Json record = DeviceRunRecord(Facts(), results);
   CheckRecord(record);
   EXPECT_EQ(record.Find("model_id")->AsString(), "tiny-model");
   EXPECT_EQ(record.Find("device")->AsString(), "test-cpu-x-3");
@@ -220,13 +230,19 @@ TEST(BenchReport, RecordFollowsTheSchemaOfDeviceRuns) {
   ASSERT_EQ(record.Find("results")->AsArray().size(), 1U);
   const Json& result = record.Find("results")->AsArray()[0];
   EXPECT_DOUBLE_EQ(result.Find("prefill_tokens_per_s")->AsDouble(), 225);
-  EXPECT_DOUBLE_EQ(result.Find("decode_tokens_per_s")->AsDouble(), 80);
+  EXPECT_DOUBLE_EQ(result.Find("decode_tokens_per_s")->AsDouble(), 20);
   EXPECT_DOUBLE_EQ(result.Find("ttft_ms")->AsDouble(), 460);
   EXPECT_DOUBLE_EQ(result.Find("peak_mem_mb")->AsDouble(), 210);
   EXPECT_EQ(result.Find("metrics")->Find("prefill_tokens")->AsInt(), 100);
   EXPECT_EQ(result.Find("date")->AsString(), "2026-01-31");
   EXPECT_EQ(result.Find("samples")->AsArray().size(), 3U);
   EXPECT_EQ(result.Find("text_check")->Find("verdict")->AsString(), "pass");
+  EXPECT_DOUBLE_EQ(result.Find("text_check")->Find("nll")->AsDouble(), 2.5);
+  EXPECT_DOUBLE_EQ(result.Find("text_check")->Find("nll_limit")->AsDouble(), 6.48);
+  EXPECT_EQ(result.Find("regime")->AsString(), "warm");
+  EXPECT_EQ(result.Find("metrics")->Find("decode_total_tokens_per_s"), nullptr);
+  EXPECT_NE(record.Find("notes")->AsString().find("peak_mem_mb is the process's largest"),
+            std::string::npos);
 }
 
 TEST(BenchReport, RecordSaysNullForWhatIsNotKnown) {
@@ -245,13 +261,72 @@ TEST(BenchReport, RecordSaysNullForWhatIsNotKnown) {
   EXPECT_TRUE(result.Find("ttft_ms")->IsNull());
   EXPECT_TRUE(result.Find("peak_mem_mb")->IsNull());
   EXPECT_TRUE(result.Find("env")->Find("soc")->IsNull());
-  EXPECT_EQ(result.Find("text_check")->Find("verdict")->AsString(), "not a real model");
+  EXPECT_TRUE(result.Find("text_check")->Find("verdict")->IsNull());
+  EXPECT_TRUE(result.Find("text_check")->Find("nll")->IsNull());
+  EXPECT_EQ(result.Find("text_check")->Find("flags")->Dump(), "[\"no_gate\"]");
   // A prefill without a decode at its depth.
   results = Results();
   results[1].test.depth = 64;
   record = DeviceRunRecord(facts, results);
   CheckRecord(record);
   EXPECT_EQ(record.Find("results")->AsArray().size(), 2U);
+}
+
+// The speed of several sequences together is not the speed of one.
+TEST(BenchReport, RecordKeepsTheSpeedOfABatchInTheMetrics) {
+  const Json record = DeviceRunRecord(Facts(), Results());
+  CheckRecord(record);
+  const Json& result = record.Find("results")->AsArray()[0];
+  EXPECT_DOUBLE_EQ(result.Find("prefill_tokens_per_s")->AsDouble(), 225);
+  EXPECT_TRUE(result.Find("decode_tokens_per_s")->IsNull());
+  const Json& metrics = *result.Find("metrics");
+  EXPECT_DOUBLE_EQ(metrics.Find("decode_total_tokens_per_s")->AsDouble(), 80);
+  EXPECT_DOUBLE_EQ(metrics.Find("decode_total_tokens_per_s_max")->AsDouble(), 80);
+  EXPECT_EQ(metrics.Find("batch")->AsInt(), 4);
+  EXPECT_EQ(result.Find("samples")->AsArray()[2].Find("sequences")->AsInt(), 4);
+}
+
+TEST(BenchReport, RecordKeepsSpeedsAfterADepthInTheMetrics) {
+  std::vector<BenchmarkResult> results = Results();
+  for (BenchmarkResult& result : results) result.test.depth = 64;
+  const Json record = DeviceRunRecord(Facts(), results);
+  CheckRecord(record);
+  const Json& result = record.Find("results")->AsArray()[0];
+  for (const char* name : {"prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms"}) {
+    EXPECT_TRUE(result.Find(name)->IsNull()) << name;
+  }
+  const Json& metrics = *result.Find("metrics");
+  EXPECT_EQ(metrics.Find("prefill_tokens")->AsInt(), 100);
+  EXPECT_EQ(metrics.Find("depth_tokens")->AsInt(), 64);
+  EXPECT_DOUBLE_EQ(metrics.Find("prefill_at_depth_tokens_per_s")->AsDouble(), 225);
+  EXPECT_DOUBLE_EQ(metrics.Find("ttft_at_depth_ms")->AsDouble(), 460);
+  EXPECT_DOUBLE_EQ(metrics.Find("decode_total_at_depth_tokens_per_s")->AsDouble(), 80);
+}
+
+TEST(BenchReport, RecordNeverSaysColdAfterAGate) {
+  BenchFacts facts = Facts();
+  facts.warmup = 0;
+  const Json record = DeviceRunRecord(facts, Results());
+  CheckRecord(record);
+  EXPECT_TRUE(record.Find("results")->AsArray()[0].Find("regime")->IsNull());
+}
+
+TEST(CheckRecordTests, RefusesResultsThatARecordCannotTellApart) {
+  using runtime::BenchmarkTest;
+  const BenchmarkTest p8{BenchmarkKind::kPrefill, 8, 0, 1}, p16{BenchmarkKind::kPrefill, 16, 0, 1};
+  const BenchmarkTest d4{BenchmarkKind::kDecode, 4, 0, 1}, d8{BenchmarkKind::kDecode, 8, 0, 1};
+  BenchmarkTest deep_p8 = p8, deep_d4 = d4;
+  deep_p8.depth = deep_d4.depth = 64;
+  const auto check = [](const std::vector<BenchmarkTest>& tests) {
+    return CheckRecordTests(tests).code();
+  };
+  EXPECT_EQ(check({p8, p16, d4}), Code::kOk);
+  EXPECT_EQ(check({d8}), Code::kOk);
+  EXPECT_EQ(check({deep_p8, deep_d4}), Code::kOk);
+  EXPECT_EQ(check({p8, d4, d8}), Code::kInvalidArgument);
+  EXPECT_EQ(check({p8, p8, d4}), Code::kInvalidArgument);
+  EXPECT_EQ(check({p8, deep_p8}), Code::kInvalidArgument);
+  EXPECT_EQ(check({d4, deep_d4}), Code::kInvalidArgument);
 }
 
 TEST(Slug, KeepsOnlyWhatAnIdMayHold) {

@@ -74,12 +74,43 @@ Result<Conversation> OpenConversation(runtime::Engine& engine, const std::string
   return conversation;
 }
 
+bool EndTurn(Json::Array& messages, const Result<runtime::Generation>& answer,
+             const std::string& before) {
+  const bool answered =
+      answer.ok() && (answer->finish != runtime::FinishReason::kCancelled || !answer->ids.empty());
+  if (answered) {
+    messages.push_back(Message("assistant", before + answer->text));
+  } else {
+    messages.pop_back();
+  }
+  return answered;
+}
+
 Status SaveConversation(runtime::Engine& engine, const Conversation& conversation,
                         const std::string& path) {
   if (path.empty()) return Status();
+  if (conversation.sequence->size() == 0) {
+    PrintNote("nothing was said, so nothing is saved");
+    return Status();
+  }
   const std::string text =
       conversation.messages.empty() ? "" : Json(Json::Array(conversation.messages)).Dump();
   return engine.SaveState(*conversation.sequence, text, path);
+}
+
+Status SaveAfterChat(runtime::Engine& engine, const Conversation& conversation,
+                     const std::string& path, Status ended) {
+  if (path.empty()) return ended;
+  const Json::Array& messages = conversation.messages;
+  if (messages.empty() || messages.back().Find("role")->AsString() != "assistant") {
+    PrintNote("nothing was said, so nothing is saved");
+    return ended;
+  }
+  Status saved = SaveConversation(engine, conversation, path);
+  if (saved.ok()) return ended;
+  if (ended.ok() || ended.code() == Code::kCancelled) return saved;
+  PrintWarning(StrCat("the conversation is not saved: ", saved.message()));
+  return ended;
 }
 
 }  // namespace hone::cli

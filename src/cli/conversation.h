@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "runtime/decode_loop.h"
 #include "runtime/engine.h"
 
 namespace hone::cli {
@@ -30,8 +31,19 @@ Status CheckStatePath(const std::string& path, const std::string& model);
 Result<Conversation> OpenConversation(runtime::Engine& engine, const std::string& path,
                                       const std::optional<std::string>& system);
 
-// Does nothing if path is empty.
+// What a turn that begins with the last message, the user's, comes to: the answer is added, with
+// before in front of its text. Without an answer (an error, or a cancel before its first token) the
+// message is taken back, so that the conversation is what it was. Returns whether there is one.
+bool EndTurn(Json::Array& messages, const Result<runtime::Generation>& answer,
+             const std::string& before);
+
+// Does nothing if path is empty. Where nothing was answered, a note says so and nothing is saved.
 Status SaveConversation(runtime::Engine& engine, const Conversation& conversation,
                         const std::string& path);
+
+// The same at the end of a chat, whatever ended it. What went wrong in the chat is returned; if
+// saving goes wrong too, a warning says that.
+Status SaveAfterChat(runtime::Engine& engine, const Conversation& conversation,
+                     const std::string& path, Status ended);
 
 }  // namespace hone::cli

@@ -59,15 +59,16 @@ inline void PrintWarnings(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) PrintWarning(warning);
 }
 
-// The engine that --threads, --compute and --kv ask for; prints its warnings.
+// The engine that --threads, --compute, --kv and --context ask for; prints its warnings.
 inline Result<std::unique_ptr<runtime::Engine>> OpenEngine(
     const std::string& model, int threads, const std::string& compute, const std::string& kv,
-    runtime::RunChoice run = runtime::RunChoice::kAuto) {
+    runtime::RunChoice run = runtime::RunChoice::kAuto, std::int64_t context = 0) {
   runtime::EngineOptions options;
   HONE_ASSIGN(options.num_threads, ResolveThreads(threads));
   options.compute = ComputeFromWord(compute);
   options.kv = KvFromWord(kv);
   options.run = run;
+  options.context = context;
   HONE_ASSIGN(const ResolvedSource source, ResolveSource(model));
   HONE_ASSIGN(auto engine, runtime::Engine::Open(source.path, options));
   PrintWarnings(engine->warnings());

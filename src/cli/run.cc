@@ -125,9 +125,8 @@ bool BeginsThinking(const runtime::TextSetup& text, std::string_view rendered) {
 }
 
 // A template that opened the thinking part itself expects to find its opening marker again.
-Json AnswerMessage(const runtime::TextSetup& text, bool begins_thinking,
-                   const std::string& answer) {
-  return Message("assistant", (begins_thinking ? text.think_start + "\n" : "") + answer);
+std::string BeforeAnswer(const runtime::TextSetup& text, bool begins_thinking) {
+  return begins_thinking ? text.think_start + "\n" : "";
 }
 
 runtime::Speculation SpeculationFromWord(const std::string& word) {
@@ -201,19 +200,19 @@ Status AnswerOnce(const RunArgs& args, runtime::Engine& engine, Conversation con
   options.speculation = SpeculationFromWord(args.speculate);
   options.cancel = CancelFlag();
   if (!args.json) options.on_text = PrintNow;
-  HONE_ASSIGN(const runtime::Generation answer,
-              runtime::Generate(engine, *conversation.sequence, prompt, options));
+  auto answer = runtime::Generate(engine, *conversation.sequence, prompt, options);
+  if (!answer.ok()) return std::move(answer).status();
   if (args.json) {
-    PrintJson(AnswerJson(engine, prompt, answer, options.sampler));
+    PrintJson(AnswerJson(engine, prompt, *answer, options.sampler));
   } else {
     PrintText("\n");
   }
-  if (answer.finish == runtime::FinishReason::kCancelled) {
+  if (answer->finish == runtime::FinishReason::kCancelled) {
     return Status(Code::kCancelled, "cancelled");
   }
   if (!args.raw) {
-    conversation.messages.push_back(
-        AnswerMessage(engine.text(), BeginsThinking(engine.text(), rendered), answer.text));
+    EndTurn(conversation.messages, answer,
+            BeforeAnswer(engine.text(), BeginsThinking(engine.text(), rendered)));
   }
   return SaveConversation(engine, conversation, args.save_state);
 }
@@ -294,15 +293,8 @@ class Chat {
   }
 
   Status Run() {
-    Status status = Talk();
-    if (!status.ok() && status.code() != Code::kCancelled) return status;
-    const Json::Array& messages = conversation_.messages;
-    if (!messages.empty() && messages.back().Find("role")->AsString() == "assistant") {
-      HONE_TRY(SaveConversation(engine_, conversation_, args_.save_state));
-    } else if (!args_.save_state.empty()) {
-      PrintNote("nothing was said, so nothing is saved");
-    }
-    return status;
+    Status ended = Talk();
+    return SaveAfterChat(engine_, conversation_, args_.save_state, std::move(ended));
   }
 
  private:
@@ -344,28 +336,36 @@ class Chat {
   Status Answer(const std::string& line, bool terminal) {
     Json::Array& messages = conversation_.messages;
     messages.push_back(Message("user", line));
-    HONE_ASSIGN(const std::string rendered, RenderMessages(args_, engine_.text(), messages));
+    bool begins_thinking = false;
+    bool generates = false;
+    auto answer = Generate(terminal, &begins_thinking, &generates);
+    const bool answered = EndTurn(messages, answer, BeforeAnswer(engine_.text(), begins_thinking));
+    if (!answer.ok()) {
+      if (!generates || answer.code() != Code::kInvalidArgument) return std::move(answer).status();
+      PrintWarning(StrCat(answer.message(), " (/clear starts anew)"));
+    } else if (!answered) {
+      PrintNote("stopped before the answer began: the message is not kept");
+    } else if (answer->finish == runtime::FinishReason::kLength) {
+      PrintNote(args_.max_tokens ? "the answer reached --max-tokens or the end of the context"
+                                 : "the context is full; /clear starts anew");
+    }
+    return Status();
+  }
+
+  // The answer to the messages, printed. generates: the messages could be rendered and encoded.
+  Result<runtime::Generation> Generate(bool terminal, bool* begins_thinking, bool* generates) {
+    HONE_ASSIGN(const std::string rendered,
+                RenderMessages(args_, engine_.text(), conversation_.messages));
     HONE_ASSIGN(const std::vector<std::int32_t> prompt,
                 runtime::EncodePrompt(engine_.text(), rendered));
-    const bool begins_thinking = BeginsThinking(engine_.text(), rendered);
-
-    AnswerPrinter printer(engine_.text(), MayDim(terminal), begins_thinking);
+    *begins_thinking = BeginsThinking(engine_.text(), rendered);
+    *generates = true;
+    AnswerPrinter printer(engine_.text(), MayDim(terminal), *begins_thinking);
     options_.on_text = [&](std::string_view text) { printer.Text(text); };
     options_.on_token = [&](std::int32_t id) { printer.Token(id); };
     auto answer = runtime::Generate(engine_, *conversation_.sequence, prompt, options_);
     printer.Finish();
-    if (!answer.ok()) {
-      if (answer.code() != Code::kInvalidArgument) return std::move(answer).status();
-      PrintWarning(StrCat(answer.message(), " (/clear starts anew)"));
-      messages.pop_back();
-      return Status();
-    }
-    if (answer->finish == runtime::FinishReason::kLength) {
-      PrintNote(args_.max_tokens ? "the answer reached --max-tokens or the end of the context"
-                                 : "the context is full; /clear starts anew");
-    }
-    messages.push_back(AnswerMessage(engine_.text(), begins_thinking, answer->text));
-    return Status();
+    return answer;
   }
 
   const RunArgs& args_;

@@ -38,8 +38,7 @@ TEST(RmsNorm, EqualsTheTwinAndKernelsDifferByTheRoundingOfOneFactor) {
       Shifted<float> x(RandomFloats(n, 1), shift), weight(RandomFloats(n, 2), shift);
       std::vector<float> want(static_cast<std::size_t>(n)), first;
       RmsNormReference(x.data(), weight.data(), 1e-5f, 1, n, want.data());
-      for (const rmsnorm::Kernel& kernel : rmsnorm::Kernels()) {
-        if (!CpuSupports(kernel.needs)) continue;
+      for (const rmsnorm::Kernel& kernel : Runnable(rmsnorm::Kernels())) {
         std::vector<float> y(static_cast<std::size_t>(n));
         kernel.fn(x.data(), weight.data(), 1e-5f, n, y.data());
         for (std::size_t i = 0; i < y.size(); ++i) {
@@ -79,8 +78,7 @@ TEST(Rope, EqualsTheTwinAndAllKernelsGiveTheSameBits) {
     const std::vector<float> cos = RandomFloats(half, 6), sin = RandomFloats(half, 7);
     std::vector<float> want = x, first;
     ApplyRopeReference(want.data(), cos.data(), sin.data(), 1, heads, 2 * half, half);
-    for (const rope::Kernel& kernel : rope::Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const rope::Kernel& kernel : Runnable(rope::Kernels())) {
       Shifted<float> y(x, 1);
       kernel.fn(y.data(), cos.data(), sin.data(), heads, 2 * half, half);
       std::vector<float> got(y.data(), y.data() + want.size());
@@ -121,8 +119,7 @@ TEST(Rope, LeavesTheDimensionsBehindTheRotatedOnesAlone) {
     const std::vector<float> cos = RandomFloats(m * half, 9), sin = RandomFloats(m * half, 10);
     std::vector<float> want = x, first;
     ApplyRopeReference(want.data(), cos.data(), sin.data(), m, heads, dim, half);
-    for (const rope::Kernel& kernel : rope::Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const rope::Kernel& kernel : Runnable(rope::Kernels())) {
       std::vector<float> got = x;
       for (std::int64_t i = 0; i < m; ++i) {
         kernel.fn(got.data() + i * heads * dim, cos.data() + i * half, sin.data() + i * half, heads,
@@ -147,8 +144,7 @@ TEST(Activation, SiluMulEqualsTheTwinAndAllKernelsGiveTheSameBits) {
     for (float& g : gate) g *= 20;
     std::vector<float> want(gate.size()), first;
     SiluMulReference(gate.data(), up.data(), n, want.data());
-    for (const activation::Kernel& kernel : activation::Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
       std::vector<float> y = gate;
       kernel.silu_mul(y.data(), up.data(), n, y.data());
       for (std::size_t i = 0; i < y.size(); ++i) {
@@ -165,8 +161,7 @@ TEST(Activation, SiluMulOfSpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> gate = {0.0f, 200.0f, -200.0f, inf, std::nanf("")};
   const std::vector<float> up(5, 2.0f);
-  for (const activation::Kernel& kernel : activation::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
     std::vector<float> y(5);
     kernel.silu_mul(gate.data(), up.data(), 5, y.data());
     EXPECT_EQ(y[0], 0.0f) << kernel.name;
@@ -216,8 +211,7 @@ void CompareGelu(Member member, MulFn twin) {
     for (float& g : gate) g *= 10;
     std::vector<float> want(gate.size()), first;
     twin(gate.data(), up.data(), n, want.data());
-    for (const activation::Kernel& kernel : activation::Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
       std::vector<float> y = gate;
       (kernel.*member)(y.data(), up.data(), n, y.data());
       for (std::size_t i = 0; i < y.size(); ++i) {
@@ -238,8 +232,7 @@ TEST(Activation, GeluMulOfSpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> gate = {0.0f, 200.0f, -200.0f, inf, std::nanf("")};
   const std::vector<float> up(5, 2.0f);
-  for (const activation::Kernel& kernel : activation::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
     for (const auto gelu_mul : {kernel.gelu_tanh_mul, kernel.gelu_erf_mul}) {
       std::vector<float> y(5);
       gelu_mul(gate.data(), up.data(), 5, y.data());
@@ -259,8 +252,7 @@ TEST(Activation, SoftcapEqualsTheTwinAndAllKernelsGiveTheSameBits) {
       for (float& v : x) v *= 300;
       std::vector<float> want = x, first;
       SoftcapReference(want.data(), cap, n);
-      for (const activation::Kernel& kernel : activation::Kernels()) {
-        if (!CpuSupports(kernel.needs)) continue;
+      for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
         std::vector<float> y = x;
         kernel.softcap(y.data(), cap, n);
         for (std::size_t i = 0; i < y.size(); ++i) {
@@ -275,8 +267,7 @@ TEST(Activation, SoftcapEqualsTheTwinAndAllKernelsGiveTheSameBits) {
 
 // Bits that XNNPACK's TANH and GELU gave, by ai-edge-litert 2.3.0 on AVX-512.
 TEST(Activation, TanhAndGeluGiveTheBitsOfXnnpack) {
-  for (const activation::Kernel& kernel : activation::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
     for (const XnnpackValue& v : kXnnpackValues) {
       const float x = std::bit_cast<float>(v.x), one = 1.0f;
       float y = x;
@@ -325,8 +316,7 @@ TEST(Activation, ExpIsWithinTwoUlp) {
     if (x.back() < 87.3f) x.push_back(-x.back());
   }
   std::vector<float> y(x.size()), first;
-  for (const activation::Kernel& kernel : activation::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
     kernel.exp(x.data(), static_cast<std::int64_t>(x.size()), y.data());
     if (!first.empty()) {
       EXPECT_TRUE(SameBits(first, y)) << kernel.name;
@@ -344,8 +334,7 @@ TEST(Activation, ExpOfSpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {0.0f,  -0.0f,  inf,     -inf,          89.0f,
                                 1e30f, -1e30f, -104.0f, std::nanf(""), -100.0f};
-  for (const activation::Kernel& kernel : activation::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const activation::Kernel& kernel : Runnable(activation::Kernels())) {
     std::vector<float> y(x.size());
     kernel.exp(x.data(), static_cast<std::int64_t>(x.size()), y.data());
     const std::vector<float> want = {1, 1, inf, 0, inf, inf, 0, 0};

@@ -3,6 +3,7 @@
 // Activations for the tests of the integer matrix kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -50,6 +51,26 @@ struct IntRows {
   std::vector<std::int32_t> block_offsets, zero, sums;
   std::vector<float> scale;
   IntGemmArgs args;
+};
+
+// m rows whose codes are all -128 or all 127, with the zero point -128 or 127: row i is combination
+// (first + i) % 4. Scales are one.
+struct ExtremeRows : IntRows {
+  ExtremeRows(std::int64_t m, std::int64_t k, int first) : IntRows(m, k, 1) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      const std::int64_t which = (first + i) % 4, begin = i * args.x_stride;
+      const int code = which % 2 == 0 ? -128 : 127;
+      std::fill_n(q.begin() + begin, k, static_cast<std::int8_t>(code));
+      std::fill_n(q_offset.begin() + begin, k, static_cast<std::uint8_t>(code + 128));
+      for (std::int64_t j = 0; j < k; j += kSumBlock) {
+        block_offsets[static_cast<std::size_t>((begin + j) / kSumBlock)] =
+            -8 * code * static_cast<int>(std::min(kSumBlock, k - j));
+      }
+      sums[static_cast<std::size_t>(i)] = code * static_cast<int>(k);
+      scale[static_cast<std::size_t>(i)] = 1.0f;
+      zero[static_cast<std::size_t>(i)] = which / 2 == 0 ? -128 : 127;
+    }
+  }
 };
 
 }  // namespace hone::kernels

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "kernels/activation/activation.h"
 #include "kernels/linear_impl.h"
+#include "kernels/parts.h"
 
 namespace hone::kernels {
 namespace {
@@ -24,46 +24,10 @@ std::int64_t IntRowsPerPass(std::int64_t m, std::int64_t row_bytes) {
   return CeilDiv(rows, kIntRowsStep) * kIntRowsStep;
 }
 
-// Work of `bytes` of weights cut into parts that shrink towards the end, down to `least`, so that
-// threads which take one after the other finish together. The cuts depend on the arguments alone.
-class Parts {
- public:
-  Parts(std::int64_t bytes, std::int64_t least, int threads) {
-    std::int64_t at = 0;
-    while (at < bytes) {
-      std::int64_t size = std::max(least, (bytes - at) / (2 * threads));
-      if (threads == 1 || count_ + 1 == kMost || bytes - at - size < least) size = bytes - at;
-      at += size;
-      ends_[static_cast<std::size_t>(count_++)] = at;
-    }
-  }
-  int count() const { return count_; }
-  std::int64_t begin(int part) const {
-    return part == 0 ? 0 : ends_[static_cast<std::size_t>(part - 1)];
-  }
-  std::int64_t end(int part) const { return ends_[static_cast<std::size_t>(part)]; }
-
- private:
-  static constexpr int kMost = 256;
-  int count_ = 0;
-  std::array<std::int64_t, kMost> ends_;
-};
-
-// Kernels take panels in pairs.
-constexpr std::int64_t kPair = 2;
-
 // A tile of gate and up that stays in cache until the activation reads it.
 constexpr std::int64_t kFewRows = 16;
 constexpr std::int64_t kTileRows = 264;
 constexpr std::int64_t kTileCols = kPair * kPanelRows;
-
-// The first pair of panels of a matrix that begins at or behind byte `at` of the pass; the matrix
-// begins at byte `first`.
-std::int64_t PanelAt(std::int64_t at, std::int64_t first, std::int64_t panels,
-                     std::int64_t panel_bytes) {
-  const std::int64_t pairs = CeilDiv(std::max<std::int64_t>(at - first, 0), kPair * panel_bytes);
-  return std::min(kPair * pairs, panels);
-}
 
 // The least bytes of a part: a pair of panels, and about 3 us of a thread.
 std::int64_t LeastBytes(std::int64_t panel_bytes, std::int64_t rows) {

@@ -4,7 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <random>
+#include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/cpu_info.h"
@@ -25,6 +29,28 @@ inline std::vector<std::byte> RandomBytes(std::int64_t n, std::uint32_t seed) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(n));
   for (std::byte& b : bytes) b = static_cast<std::byte>(random() & 255U);
   return bytes;
+}
+
+// Whether this processor runs the kernel. Says so, once in a program, if it does not: a kernel that
+// no test runs must not look tested.
+inline bool CanRun(const char* name, CpuTarget needs) {
+  if (CpuSupports(needs)) return true;
+  static std::set<std::string> said;
+  if (said.insert(name).second) {
+    std::printf("[  SKIPPED ] %s: this processor lacks %s, or HONE_CPU is below it\n", name,
+                CpuTargetName(needs));
+  }
+  return false;
+}
+
+// The kernels of a family that this processor runs; says which it leaves out.
+template <typename Kernel>
+std::vector<Kernel> Runnable(std::span<const Kernel> kernels) {
+  std::vector<Kernel> runnable;
+  for (const Kernel& kernel : kernels) {
+    if (CanRun(kernel.name, kernel.needs)) runnable.push_back(kernel);
+  }
+  return runnable;
 }
 
 // A copy of values that begins `shift` elements after an aligned address.

@@ -77,24 +77,33 @@ std::vector<std::vector<float>> Together(Engine& engine, const std::vector<Ids>&
   }
 }
 
-TEST(Batch, PartsHaveTheBitsThatTheyHaveAlone) {
+void ExpectBitsAsAlone(ComputeChoice compute, const TinyModelOptions& tiny) {
   const std::vector<Ids> prompts = {MakeIds(150, 1), MakeIds(3, 2), MakeIds(200, 3),
                                     MakeIds(64, 4)};
-  for (const auto compute : {ComputeChoice::kF32, ComputeChoice::kQ8}) {
-    for (const auto kv : {KvChoice::kF32, KvChoice::kF16, KvChoice::kInt8}) {
-      const auto alone = MakeEngine({.num_threads = 1, .compute = compute, .kv = kv});
-      std::vector<std::vector<float>> want;
-      for (const Ids& ids : prompts) want.push_back(Solo(*alone, ids));
-      ASSERT_TRUE(
-          std::all_of(want[2].begin(), want[2].end(), [](float v) { return std::isfinite(v); }));
-      for (const int threads : {1, 2, 3}) {
-        const auto engine = MakeEngine({.num_threads = threads, .compute = compute, .kv = kv});
-        for (const std::size_t piece : {1, 7, 64, 512}) {
-          EXPECT_EQ(Together(*engine, prompts, piece), want) << threads << " threads, " << piece;
-        }
+  for (const auto kv : {KvChoice::kF32, KvChoice::kF16, KvChoice::kInt8}) {
+    const auto alone =
+        MakeEngine({.num_threads = 1, .compute = compute, .kv = kv}, MakeTinyModel(tiny));
+    std::vector<std::vector<float>> want;
+    for (const Ids& ids : prompts) want.push_back(Solo(*alone, ids));
+    ASSERT_TRUE(
+        std::all_of(want[2].begin(), want[2].end(), [](float v) { return std::isfinite(v); }));
+    for (const int threads : {1, 2, 3}) {
+      const auto engine =
+          MakeEngine({.num_threads = threads, .compute = compute, .kv = kv}, MakeTinyModel(tiny));
+      for (const std::size_t piece : {1, 7, 64, 512}) {
+        EXPECT_EQ(Together(*engine, prompts, piece), want) << threads << " threads, " << piece;
       }
     }
   }
+}
+
+TEST(Batch, PartsHaveTheBitsThatTheyHaveAlone) {
+  ExpectBitsAsAlone(ComputeChoice::kF32, {});
+  ExpectBitsAsAlone(ComputeChoice::kQ8, {});
+}
+
+TEST(Batch, PartsHaveTheBitsThatTheyHaveAloneWithInt4Weights) {
+  ExpectBitsAsAlone(ComputeChoice::kQ8, {.int4 = true});
 }
 
 // Decoding beside a prompt: rows of one position, of many, and of none asked for.

@@ -34,7 +34,8 @@ struct Batcher::Request {
   RequestId id = 0;
   BatchRequest ask;
   std::atomic<bool> cancel{false};
-  bool checked = false;  // CheckPrompt
+  bool checked = false;       // CheckPrompt
+  bool asked_prefix = false;  // Engine::ReusePrefix
   bool ended = false;
   std::size_t fed = 0;      // tokens of the prompt that the sequence holds
   std::size_t in_step = 0;  // tokens of the prompt in this step
@@ -45,7 +46,9 @@ struct Batcher::Request {
 };
 
 Batcher::Batcher(Engine& engine, BatcherOptions options)
-    : engine_(engine), options_(std::move(options)), policy_(options_.chunks) {}
+    : engine_(engine), options_(std::move(options)), policy_(options_.chunks) {
+  options_.max_active = std::max<std::int64_t>(options_.max_active, 1);
+}
 
 Batcher::~Batcher() {
   {
@@ -105,13 +108,13 @@ double Batcher::Now() const {
 }
 
 // The request's callbacks are not called again.
-void Batcher::End(Request& request, const Status& status) {
+void Batcher::End(Request& request, const Result<FinishReason>& end) {
   request.ended = true;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     live_.erase(request.id);  // the sequence may be in a new request, from done on
   }
-  request.ask.done(status);
+  request.ask.done(end);
 }
 
 void Batcher::EndCancelled() {
@@ -119,7 +122,7 @@ void Batcher::EndCancelled() {
     for (std::size_t i = 0; i < requests->size(); ++i) {
       Request& request = *(*requests)[i];
       if (!request.ended && request.cancel.load(std::memory_order_relaxed)) {
-        End(request, Status(Code::kCancelled, "cancelled"));
+        End(request, FinishReason::kCancelled);
       }
     }
   }
@@ -146,8 +149,8 @@ void Batcher::Admit() {
   EndCancelled();
   for (const RequestPtr& request : waiting_) {
     if (request->ended || std::exchange(request->checked, true)) continue;
-    const Status status = CheckPrompt(engine_.spec(), request->ask);
-    if (!status.ok()) End(*request, status);
+    Status status = CheckPrompt(engine_.spec(), request->ask);
+    if (!status.ok()) End(*request, std::move(status));
   }
   ForgetEnded();
   const auto room = options_.max_active - static_cast<std::int64_t>(active_.size());
@@ -161,14 +164,9 @@ void Batcher::Admit() {
 void Batcher::AddPromptRows(std::int64_t rows) {
   prompts_.clear();
   for (const RequestPtr& request : active_) {
-    if (request->decoding()) continue;
-    if (request->fed == 0 && request->ask.sequence->size() == 0) {
-      request->fed = static_cast<std::size_t>(
-          engine_.ReusePrefix(*request->ask.sequence, request->ask.prompt));
-    }
-    prompts_.push_back(request.get());
+    if (!request->decoding()) prompts_.push_back(request.get());
   }
-  if (prompts_.empty()) return;
+  if (prompts_.empty() || rows <= 0) return;
   const std::size_t first = turn_++ % prompts_.size();
   std::rotate(prompts_.begin(), prompts_.begin() + static_cast<std::ptrdiff_t>(first),
               prompts_.end());
@@ -176,6 +174,12 @@ void Batcher::AddPromptRows(std::int64_t rows) {
   const auto served =
       std::clamp<std::int64_t>(rows / kLeastShare, 1, static_cast<std::int64_t>(prompts_.size()));
   prompts_.resize(static_cast<std::size_t>(served));
+  // Not earlier: meanwhile others may have computed more of it.
+  for (Request* request : prompts_) {
+    if (std::exchange(request->asked_prefix, true) || request->ask.sequence->size() > 0) continue;
+    request->fed =
+        static_cast<std::size_t>(engine_.ReusePrefix(*request->ask.sequence, request->ask.prompt));
+  }
   std::stable_sort(prompts_.begin(), prompts_.end(),
                    [](const Request* a, const Request* b) { return a->left() < b->left(); });
   std::int64_t shares = served;
@@ -210,13 +214,21 @@ void Batcher::BuildStep() {
   if (prompts) AddPromptRows(policy_.PromptRows(decode_rows_));
 }
 
-// The request has what it asked for: its next token, or its end.
+// The request has what it asked for: its next token, or its end. Who cannot be in the next step
+// ends here: the engine would refuse the step for everyone.
 void Batcher::Advance(Request& request, std::span<const float> logits) {
   request.fed += std::exchange(request.in_step, 0);
   if (logits.empty()) return;
   const std::optional<std::int32_t> next = request.ask.choose(logits);
+  const model::DecoderSpec& spec = engine_.spec();
   if (!next) {
-    End(request, Status());
+    End(request, FinishReason::kStop);
+  } else if (*next < 0 || *next >= spec.vocab) {
+    End(request,
+        Status(Code::kInvalidArgument, StrCat("the chosen token id ", *next,
+                                              " is outside the vocabulary of ", spec.vocab)));
+  } else if (request.ask.sequence->size() >= spec.max_positions) {
+    End(request, FinishReason::kLength);
   } else {
     request.next = *next;
   }
@@ -226,6 +238,7 @@ Status Batcher::RunTogether() {
   // A request that is alone can be stopped within the step.
   const std::atomic<bool>* cancel = in_step_.size() == 1 ? &in_step_[0]->cancel : nullptr;
   const double start = Now();
+  ++engine_runs_;
   HONE_TRY(engine_.Run(step_, &logits_, cancel));
   policy_.Record(decode_rows_, prompt_rows_, Now() - start);
   const auto vocab = static_cast<std::size_t>(engine_.spec().vocab);
@@ -243,11 +256,14 @@ void Batcher::RunOneByOne() {
   for (std::size_t i = 0; i < in_step_.size(); ++i) {
     Request& request = *in_step_[i];
     const runtime::Step alone{{step_.parts[i]}};
-    const Status status = engine_.Run(alone, &logits_, &request.cancel);
+    ++engine_runs_;
+    Status status = engine_.Run(alone, &logits_, &request.cancel);
     if (status.ok()) {
       Advance(request, step_.parts[i].more > 0 ? std::span<const float>() : logits_);
+    } else if (status.code() == Code::kCancelled) {
+      End(request, FinishReason::kCancelled);
     } else {
-      End(request, status);
+      End(request, std::move(status));
     }
   }
 }

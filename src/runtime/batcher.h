@@ -24,6 +24,7 @@
 
 #include "base/status.h"
 #include "runtime/chunk_policy.h"
+#include "runtime/decode_loop.h"
 #include "runtime/engine.h"
 
 namespace hone::runtime {
@@ -35,15 +36,20 @@ struct BatchRequest {
   Sequence* sequence = nullptr;
   std::vector<std::int32_t> prompt = {};  // at least one token
   // Gets the logits [vocab] behind the last token and says which token comes next; nullopt ends the
-  // request. The token is fed back in the next step. The span is valid during the call.
+  // request. The token is fed back in the next step. The span is valid during the call. It is
+  // called for the last position of the context too: that token is not fed back, and the request
+  // ends with kLength.
   std::function<std::optional<std::int32_t>(std::span<const float> logits)> choose = {};
-  // Called once, last: ok after choose ended the request, kCancelled, or why it cannot go on. The
-  // sequence then holds what was computed: after a cancel maybe a part of the prompt.
-  std::function<void(const Status& status)> done = {};
+  // Called once, last, with the words of Generate: kStop after choose ended the request, kLength
+  // when the context is full, kCancelled; or why it cannot go on (kInvalidArgument: choose gave an
+  // id outside the vocabulary). The sequence then holds what was computed: after a cancel maybe a
+  // part of the prompt.
+  std::function<void(const Result<FinishReason>& end)> done = {};
 };
 
 struct BatcherOptions {
-  std::int64_t max_active = 64;  // sequences in prefill or decode; others wait in order
+  // Sequences in prefill or decode, at least 1; others wait in order.
+  std::int64_t max_active = 64;
   ChunkPolicyOptions chunks = {};
   std::function<double()> clock = {};  // seconds; empty: the steady clock
 };
@@ -59,7 +65,7 @@ class Batcher {
 
   // The engine must outlive the batcher and run nothing else during Step.
   explicit Batcher(Engine& engine, BatcherOptions options = {});
-  // Ends what is left with kCancelled.
+  // Ends what is left with FinishReason::kCancelled.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -77,6 +83,9 @@ class Batcher {
 
   // One step, on one thread. False if there was nothing to do.
   bool Step();
+  // How often the engine ran: once a Step, and more often only in a step that fails. On the thread
+  // that calls Step.
+  std::int64_t engine_runs() const { return engine_runs_; }
   // Waits until there is something to do, at most this long.
   void Wait(std::chrono::milliseconds timeout);
 
@@ -92,7 +101,7 @@ class Batcher {
   Status RunTogether();
   void RunOneByOne();
   void Advance(Request& request, std::span<const float> logits);
-  void End(Request& request, const Status& status);
+  void End(Request& request, const Result<FinishReason>& end);
   void ForgetEnded();
   double Now() const;
 
@@ -115,6 +124,7 @@ class Batcher {
   std::vector<Request*> in_step_;    // of step_.parts
   runtime::Step step_;
   std::int64_t decode_rows_ = 0, prompt_rows_ = 0;
+  std::int64_t engine_runs_ = 0;
   std::vector<float> logits_;
   std::vector<Request*> prompts_;  // scratch of AddPromptRows
 };

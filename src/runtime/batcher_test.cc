@@ -54,10 +54,11 @@ struct Client {
               return got.back();
             },
             .done =
-                [this](const Status& end) {
+                [this](const Result<FinishReason>& end) {
                   ++ends;
                   code = end.code();
                   message = end.message();
+                  if (end.ok()) finish = FinishReasonName(*end);
                 }};
   }
 
@@ -68,7 +69,7 @@ struct Client {
   Ids got;
   int ends = 0;
   Code code = Code::kInternal;
-  std::string message;
+  std::string message, finish;
 };
 
 // The same tokens without a batcher.
@@ -117,7 +118,7 @@ TEST(Batcher, GivesEveryRequestTheTokensThatItGetsAlone) {
   for (std::size_t i = 0; i < clients.size(); ++i) {
     Client& client = clients[i];
     EXPECT_EQ(client.ends, 1);
-    EXPECT_EQ(client.code, Code::kOk) << client.message;
+    EXPECT_EQ(client.finish, "stop") << client.message;
     EXPECT_EQ(client.got, Alone(*engine, client.prompt, client.limit, i)) << i;
     // The last token is not fed back.
     EXPECT_EQ(client.sequence->size(),
@@ -193,7 +194,7 @@ TEST(Batcher, CancelEndsARequestWithinAStepAndLeavesTheOthersAlone) {
     const std::size_t before = runs.got.size();
     EXPECT_TRUE(batcher.Step());
     EXPECT_EQ(c.client->ends, 1);
-    EXPECT_EQ(c.client->code, Code::kCancelled);
+    EXPECT_EQ(c.client->finish, "cancelled");
     EXPECT_EQ(runs.got.size(), before + 1);
   }
   EXPECT_TRUE(waits.got.empty());
@@ -225,7 +226,7 @@ TEST(Batcher, CancelStopsAStepOfOneRequestAlone) {
   id = *submitted;
   RunAll(batcher);
   EXPECT_EQ(client.got.size(), 4U);
-  EXPECT_EQ(client.code, Code::kCancelled);
+  EXPECT_EQ(client.finish, "cancelled");
 }
 
 TEST(Batcher, ARequestThatCannotGoOnEndsAlone) {
@@ -235,16 +236,71 @@ TEST(Batcher, ARequestThatCannotGoOnEndsAlone) {
       outside(*engine, {3, 97}, 5, 3), too_long(*engine, MakeIds(61, 4), 5, 4);
   for (Client* client : {&good, &full, &outside, &too_long}) Submit(batcher, *client);
   RunAll(batcher);
-  EXPECT_EQ(good.code, Code::kOk) << good.message;
+  EXPECT_EQ(good.finish, "stop") << good.message;
   EXPECT_EQ(good.got, Alone(*engine, good.prompt, 30, 1));
-  EXPECT_EQ(full.code, Code::kInvalidArgument);
-  EXPECT_NE(full.message.find("60"), std::string::npos) << full.message;
+  EXPECT_EQ(full.finish, "length") << full.message;
   EXPECT_EQ(full.got.size(), 11U);  // of the positions 50 to 60
+  EXPECT_EQ(full.sequence->size(), 60);
   EXPECT_EQ(outside.code, Code::kInvalidArgument);
   EXPECT_NE(outside.message.find("97"), std::string::npos) << outside.message;
   EXPECT_EQ(too_long.code, Code::kInvalidArgument);
   EXPECT_NE(too_long.message.find("61"), std::string::npos) << too_long.message;
   for (Client* client : {&good, &full, &outside, &too_long}) EXPECT_EQ(client->ends, 1);
+}
+
+// One who cannot be in the next step must not cost everyone else a step of their own.
+TEST(Batcher, AFullContextOrABadChoiceLeavesOneEngineRunAStep) {
+  const auto engine = MakeEngine(2, 60);
+  Batcher batcher(*engine);
+  std::deque<Client> others;
+  for (std::size_t i = 0; i < 4; ++i) others.emplace_back(*engine, MakeIds(5, i), 40, i);
+  Client full(*engine, MakeIds(50, 7), 100, 7), wrong(*engine, MakeIds(5, 8), 100, 8);
+  for (Client& client : others) Submit(batcher, client);
+  Submit(batcher, full);
+  BatchRequest request = wrong.Request();
+  request.choose = [&, choose = request.choose](std::span<const float> logits) {
+    return wrong.got.size() == 15 ? std::optional<std::int32_t>(97) : choose(logits);
+  };
+  ASSERT_TRUE(batcher.Submit(std::move(request)).ok());
+  std::int64_t steps = 0;
+  while (batcher.Step()) {
+    ++steps;
+    ASSERT_EQ(batcher.engine_runs(), steps);
+  }
+  EXPECT_EQ(full.finish, "length") << full.message;
+  EXPECT_EQ(wrong.code, Code::kInvalidArgument);
+  EXPECT_NE(wrong.message.find("97 is outside"), std::string::npos) << wrong.message;
+  EXPECT_EQ(wrong.got.size(), 15U);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    EXPECT_EQ(others[i].finish, "stop") << others[i].message;
+    EXPECT_EQ(others[i].got, Alone(*engine, others[i].prompt, 40, i)) << i;
+  }
+  EXPECT_EQ(full.ends + wrong.ends, 2);
+}
+
+TEST(Batcher, SettingsBelowOneStillServeEveryone) {
+  const auto engine = MakeEngine(1);
+  for (const std::int64_t low : {std::int64_t{0}, std::int64_t{-7}}) {
+    Batcher batcher(*engine, {.max_active = low, .chunks = {.min_rows = low, .max_rows = low}});
+    Client a(*engine, MakeIds(5, 1), 3, 1), b(*engine, MakeIds(4, 2), 3, 2);
+    Submit(batcher, a);
+    Submit(batcher, b);
+    RunAll(batcher);
+    EXPECT_EQ(a.finish + b.finish, "stopstop");
+  }
+}
+
+// A clock whose ticks are longer than the steps.
+TEST(Batcher, APromptGoesOnWhereTheClockStandsStill) {
+  const auto engine = MakeEngine(1);
+  Batcher batcher(*engine, {.clock = [] { return 5.0; }});
+  Client decodes(*engine, MakeIds(4, 1), 600, 1), reads(*engine, MakeIds(100, 2), 1, 2);
+  Submit(batcher, decodes);
+  batcher.Step();
+  Submit(batcher, reads);
+  for (int i = 0; i < 200 && reads.ends == 0; ++i) batcher.Step();
+  EXPECT_EQ(reads.finish, "stop");
+  EXPECT_EQ(decodes.ends, 0);
 }
 
 TEST(Batcher, RefusesWhatIsIncompleteOrTaken) {
@@ -282,7 +338,7 @@ TEST(Batcher, EndsWhatIsLeftWhenItGoes) {
   }
   for (Client* client : {&runs, &waits, &new_one}) {
     EXPECT_EQ(client->ends, 1);
-    EXPECT_EQ(client->code, Code::kCancelled);
+    EXPECT_EQ(client->finish, "cancelled");
   }
 }
 
@@ -314,7 +370,7 @@ TEST(Batcher, TakesRequestsAndCancelsFromOtherThreads) {
   for (std::size_t i = 0; i < clients.size(); ++i) {
     EXPECT_EQ(clients[i].ends, 1);
     if (i % 3 == 0) {
-      EXPECT_EQ(clients[i].code, Code::kCancelled);
+      EXPECT_EQ(clients[i].finish, "cancelled");
     } else {
       EXPECT_EQ(clients[i].got, Alone(*engine, clients[i].prompt, 6, i)) << i;
     }

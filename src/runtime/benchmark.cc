@@ -3,9 +3,12 @@
 #include "runtime/benchmark.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,6 +26,19 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What every model of English finds likely; other languages' models have read some, too.
+constexpr std::string_view kGateSentence =
+    "The sun rises in the east and sets in the west, and people have told the time of day by it "
+    "for thousands of years.";
+// A token before the text, and the first of the text: nothing leads to them.
+constexpr std::size_t kGateSkipped = 2;
+
+std::string TwoDigits(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  return text.data();
 }
 
 bool IsCancelled(const std::atomic<bool>* cancel) {
@@ -50,6 +66,44 @@ Result<Ids> GatePrompt(const TextSetup& text, std::string& prompt) {
   options.think = Think::kOff;
   HONE_ASSIGN(prompt, RenderChat(text, messages, options));
   return EncodePrompt(text, prompt);
+}
+
+// Ids of the sentence, after what the tokenizer or the bundle puts before a text.
+Result<Ids> GateSentence(const TextSetup& text) {
+  HONE_ASSIGN(Ids ids, text.tokenizer->Encode(kGateSentence, {.add_special_tokens = true}));
+  if (text.start_id && (ids.empty() || ids[0] != *text.start_id)) {
+    ids.insert(ids.begin(), *text.start_id);
+  }
+  const auto is_stop = [&](std::int32_t id) {
+    return std::find(text.stop_ids.begin(), text.stop_ids.end(), id) != text.stop_ids.end();
+  };
+  while (!ids.empty() && is_stop(ids.back())) ids.pop_back();
+  return ids;
+}
+
+double LogSumExp(std::span<const float> logits) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float value : logits) sum += std::exp(static_cast<double>(value) - most);
+  return most + std::log(sum);
+}
+
+// Adds the likelihood of the sentence to an outcome.
+Result<GateOutcome> JudgeLikelihood(Engine& engine, GateOutcome outcome,
+                                    const std::atomic<bool>* cancel) {
+  HONE_ASSIGN(Ids ids, GateSentence(engine.text()));
+  const auto context = static_cast<std::size_t>(engine.spec().max_positions);
+  if (ids.size() > context) ids.resize(context);
+  HONE_ASSIGN(const double nll, MeanNll(engine, ids, kGateSkipped, cancel));
+  outcome.nll_limit = NllLimit(engine.spec().vocab);
+  if (!std::isfinite(nll)) {
+    return Fail(std::move(outcome), "not_finite", "the model's logits are not finite");
+  }
+  outcome.nll = nll;
+  if (nll < outcome.nll_limit) return outcome;
+  return Fail(std::move(outcome), "unlikely",
+              StrCat("plain English has a mean NLL of ", TwoDigits(nll),
+                     " a token, expected less than ", TwoDigits(outcome.nll_limit)));
 }
 
 // What the machine did around a run.
@@ -251,6 +305,29 @@ GateOutcome JudgeAnswer(const std::string& answer, std::span<const std::int32_t>
   return outcome;
 }
 
+double NllLimit(std::int64_t vocab) { return 0.6 * std::log(static_cast<double>(vocab)); }
+
+Result<double> MeanNll(Engine& engine, std::span<const std::int32_t> ids, std::size_t skipped,
+                       const std::atomic<bool>* cancel) {
+  const std::size_t first = std::max<std::size_t>(skipped, 1);
+  if (ids.size() <= first) {
+    return Status(Code::kInvalidArgument, StrCat(ids.size(), " tokens are too few to judge by"));
+  }
+  HONE_ASSIGN(auto sequence, engine.NewSequence());
+  std::vector<float> logits;
+  HONE_TRY(engine.Run(
+      Step{{StepPart{
+          .sequence = sequence.get(), .tokens = ids.first(ids.size() - 1), .all_logits = true}}},
+      &logits, cancel));
+  const auto vocab = static_cast<std::size_t>(engine.spec().vocab);
+  double sum = 0;
+  for (std::size_t i = first; i < ids.size(); ++i) {
+    const auto row = std::span<const float>(logits).subspan((i - 1) * vocab, vocab);
+    sum += LogSumExp(row) - row[static_cast<std::size_t>(ids[i])];
+  }
+  return sum / static_cast<double>(ids.size() - first);
+}
+
 Result<GateOutcome> RunGate(Engine& engine, const std::atomic<bool>* cancel) {
   const TextSetup& text = engine.text();
   if (!text.tokenizer) {
@@ -272,7 +349,7 @@ Result<GateOutcome> RunGate(Engine& engine, const std::atomic<bool>* cancel) {
   if (answer.finish == FinishReason::kCancelled) return Cancelled();
   GateOutcome outcome = JudgeAnswer(answer.text, answer.ids);
   outcome.prompt = std::move(prompt);
-  return outcome;
+  return JudgeLikelihood(engine, std::move(outcome), cancel);
 }
 
 std::vector<double> BenchmarkResult::TokensPerSecond() const {

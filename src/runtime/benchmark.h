@@ -26,14 +26,26 @@ Summary Summarize(std::span<const double> values);
 // What a real answer looks like.
 struct GateOutcome {
   bool passed = false;
-  std::string reason;              // why it did not pass
-  std::vector<std::string> flags;  // "empty", "not_utf8", "repeats", "not_finite", "no_tokenizer"
+  std::string reason;  // why it did not pass
+  // "empty", "not_utf8", "repeats", "unlikely", "not_finite", "no_tokenizer"
+  std::vector<std::string> flags;
   std::string prompt, answer;
+  // Mean negative log-likelihood of a token of plain English (natural logarithm), and what it must
+  // be below. Absent if it was not measured or is not finite.
+  std::optional<double> nll;
+  double nll_limit = 0;
 };
+// What MeanNll of plain English must be below: 0.6 ln(vocab). Guessing at random gives ln(vocab).
+double NllLimit(std::int64_t vocab);
+// Mean of -ln p of each id but the first skipped ones, given all ids before it. kInvalidArgument if
+// no id is left. The result may be NaN or infinite: damaged weights.
+Result<double> MeanNll(Engine& engine, std::span<const std::int32_t> ids, std::size_t skipped,
+                       const std::atomic<bool>* cancel);
 // Looks at an answer alone: not empty, UTF-8, not one token or two in turn over and over.
 GateOutcome JudgeAnswer(const std::string& answer, std::span<const std::int32_t> ids);
 // Greedy answer to a small question through the model's own template (or to the beginning of a
-// sentence where there is none). Logits must be finite.
+// sentence where there is none), and the likelihood of a sentence of plain English: that of random
+// weights is far off. Logits must be finite.
 Result<GateOutcome> RunGate(Engine& engine, const std::atomic<bool>* cancel);
 
 enum class BenchmarkKind : std::uint8_t { kPrefill, kDecode };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -66,7 +67,8 @@ TEST(RunGate, RefusesAModelWithoutATokenizer) {
   EXPECT_EQ(gate->flags, std::vector<std::string>{"no_tokenizer"});
 }
 
-TEST(RunGate, AsksThroughTheModelsOwnTemplate) {
+// The answer of this family is text, but its weights are random.
+TEST(RunGate, AsksThroughTheModelsOwnTemplateAndRefusesRandomWeights) {
   auto engine = Engine::Open(kFamily, {.num_threads = 1});
   ASSERT_TRUE(engine.ok()) << engine.message();
   auto gate = RunGate(**engine, nullptr);
@@ -74,7 +76,44 @@ TEST(RunGate, AsksThroughTheModelsOwnTemplate) {
   EXPECT_NE(gate->prompt.find("<|im_start|>user\nWhat is the capital of France?"),
             std::string::npos)
       << gate->prompt;
-  EXPECT_TRUE(gate->passed) << gate->reason;
+  EXPECT_FALSE(gate->passed);
+  EXPECT_EQ(gate->flags, std::vector<std::string>{"unlikely"});
+  EXPECT_TRUE(JudgeAnswer(gate->answer, {}).passed) << gate->answer;
+  EXPECT_DOUBLE_EQ(gate->nll_limit, NllLimit(704));
+  ASSERT_TRUE(gate->nll.has_value());
+  EXPECT_GT(*gate->nll, 0.9 * std::log(704.0));
+  EXPECT_NE(gate->reason.find("mean NLL"), std::string::npos) << gate->reason;
+  EXPECT_NE(gate->reason.find("expected less than 3.93"), std::string::npos) << gate->reason;
+}
+
+TEST(MeanNll, IsThatOfTheEnginesLogits) {
+  const auto engine = TinyEngine();
+  const auto vocab = static_cast<std::size_t>(engine->spec().vocab);
+  const Ids ids = {3, 1, 4, 1, 5, 9, 2, 6};
+  double want = 0;
+  for (std::size_t i = 2; i < ids.size(); ++i) {
+    auto sequence = engine->NewSequence();
+    ASSERT_TRUE(sequence.ok()) << sequence.message();
+    std::vector<float> logits;
+    const Status status =
+        engine->Run(Step{{{sequence->get(), std::span(ids).first(i)}}}, &logits, nullptr);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_EQ(logits.size(), vocab);
+    double sum = 0;
+    for (const float value : logits) sum += std::exp(static_cast<double>(value));
+    want -= std::log(std::exp(static_cast<double>(logits[static_cast<std::size_t>(ids[i])])) / sum);
+  }
+  const auto nll = MeanNll(*engine, ids, 2, nullptr);
+  ASSERT_TRUE(nll.ok()) << nll.message();
+  EXPECT_NEAR(*nll, want / 6, 1e-6);
+  EXPECT_GT(*nll, 0);
+}
+
+TEST(MeanNll, RefusesWhatLeavesNoToken) {
+  const auto engine = TinyEngine();
+  EXPECT_EQ(MeanNll(*engine, Ids{1, 2}, 2, nullptr).code(), Code::kInvalidArgument);
+  EXPECT_EQ(MeanNll(*engine, Ids{1}, 0, nullptr).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(MeanNll(*engine, Ids{1, 2}, 0, nullptr).ok());
 }
 
 TEST(RunGate, RefusesLogitsThatAreNotFinite) {

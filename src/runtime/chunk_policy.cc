@@ -26,9 +26,12 @@ constexpr double kMostShrinking = 0.5;
 // was never seen.
 constexpr double kRowGuess = 0.25;
 
+// Stands for a time that the clock did not see. No step is that short.
+constexpr double kUnseenSeconds = 1e-9;
+
 // A step that another process held up counts as twice as long at most.
 double Average(double old, double seconds) {
-  if (old <= 0) return seconds;
+  if (old <= kUnseenSeconds) return seconds;
   return old + kShare * (std::min(seconds, 2 * old) - old);
 }
 
@@ -39,7 +42,10 @@ std::size_t Slot(std::int64_t decode_rows) {
 }  // namespace
 
 ChunkPolicy::ChunkPolicy(const ChunkPolicyOptions& options)
-    : options_(options), decode_(static_cast<std::size_t>(kMaxDecodeRows) + 1) {}
+    : options_(options), decode_(static_cast<std::size_t>(kMaxDecodeRows) + 1) {
+  options_.min_rows = std::max<std::int64_t>(options_.min_rows, 1);
+  options_.max_rows = std::max<std::int64_t>(options_.max_rows, 1);
+}
 
 double ChunkPolicy::DecodeSeconds(std::int64_t decode_rows) const {
   return decode_[Slot(decode_rows)];
@@ -78,7 +84,8 @@ std::int64_t ChunkPolicy::PromptRows(std::int64_t decode_rows) const {
 }
 
 void ChunkPolicy::Record(std::int64_t decode_rows, std::int64_t prompt_rows, double seconds) {
-  if (seconds <= 0 || decode_rows + prompt_rows == 0) return;
+  if (decode_rows + prompt_rows == 0) return;
+  if (!(seconds > kUnseenSeconds)) seconds = kUnseenSeconds;
   if (prompt_rows == 0) {
     double& decode = decode_[Slot(decode_rows)];
     decode = Average(decode, seconds);

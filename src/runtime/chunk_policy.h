@@ -13,6 +13,7 @@ struct ChunkPolicyOptions {
   // A step aims at this many times the time of one sequence that decodes alone. It should stay
   // below 4, and measured times vary.
   double target = 3.0;
+  // Both at least 1; less counts as 1.
   std::int64_t min_rows = 4;    // a prompt goes on even where there is no room
   std::int64_t max_rows = 256;  // when nobody decodes
 };
@@ -26,7 +27,7 @@ class ChunkPolicy {
   // shall show what decoding alone costs.
   std::int64_t PromptRows(std::int64_t decode_rows) const;
 
-  // A step took this long.
+  // A step took this long. No time at all, from a clock with long ticks, counts as a tiny time.
   void Record(std::int64_t decode_rows, std::int64_t prompt_rows, double seconds);
 
   // What a step of decode_rows sequences alone takes; 0: not known.

@@ -87,7 +87,8 @@ struct Sequence::Impl {
   std::unique_ptr<SequenceRunner> runner;
   std::uint64_t last_step = 0;   // the number of the last step that it was in
   std::int64_t kept_blocks = 0;  // that the prefix cache was offered
-  bool from_file = false;        // holds pages that this process did not compute
+  std::int64_t from_file = 0;    // the first positions, which this process did not compute
+  std::string file_target = {};  // for which these were computed
 };
 
 Engine::Engine() = default;
@@ -125,7 +126,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const std::string& path,
                                        "); it runs operator by operator, which is slow"));
     }
     engine = Make({}, std::move(source.text), options);
-    status = engine->UseGraph(source.bundle);
+    status = engine->UseGraph(options, source.bundle);
     if (!status.ok() && !source.not_lifted.empty()) {
       return Status(status.code(),
                     StrCat(path, ": ", source.not_lifted,
@@ -168,6 +169,7 @@ std::unique_ptr<Engine> Engine::Make(model::DecoderModel model, TextSetup text,
 
 Status Engine::UseKernels(const EngineOptions& options,
                           const std::function<void(ByteSpan)>& release) {
+  HONE_TRY(CapContext(options.context));
   Impl& impl = *impl_;
   const bool quantized_bundle = impl.text.is_bundle && HasQuantizedLinear(impl.model);
   impl.compute = ChooseCompute(options.compute, quantized_bundle);
@@ -188,13 +190,25 @@ Status Engine::UseKernels(const EngineOptions& options,
   return Status();
 }
 
-Status Engine::UseGraph(std::shared_ptr<const formats::litertlm::Bundle> bundle) {
+Status Engine::UseGraph(const EngineOptions& options,
+                        std::shared_ptr<const formats::litertlm::Bundle> bundle) {
   HONE_ASSIGN(GraphRunner graph, MakeGraphRunner(std::move(bundle)));
   impl_->runner = std::move(graph.runner);
   impl_->runs_graph = true;
   impl_->model.spec.vocab = graph.vocab;
   impl_->model.spec.max_positions = graph.context;
   SuppressUnusedIds(graph.vocab, impl_->text);
+  return CapContext(options.context);
+}
+
+Status Engine::CapContext(std::int64_t context) {
+  std::int64_t& most = impl_->model.spec.max_positions;
+  if (context < 0 || context > most) {
+    return Status(Code::kInvalidArgument,
+                  StrCat("the context asked for is ", context, ", expected at most the model's ",
+                         most, ", or 0 for that one"));
+  }
+  if (context > 0) most = context;
   return Status();
 }
 
@@ -285,7 +299,7 @@ Status Engine::Run(const Step& step, std::vector<float>* logits, const std::atom
 // Offers the full blocks of a part's sequence to the prefix cache.
 void Engine::KeepPages(const StepPart& part) {
   Sequence::Impl& sequence = *part.sequence->impl_;
-  if (impl_->prefixes == nullptr || sequence.from_file) return;
+  if (impl_->prefixes == nullptr || sequence.from_file > 0) return;
   // Rows whose logits are all asked for may be a draft that is taken back at once.
   const auto size =
       part.sequence->size() - (part.all_logits ? static_cast<std::int64_t>(part.tokens.size()) : 0);
@@ -339,7 +353,9 @@ Status Engine::SaveState(const Sequence& sequence, std::string_view text, const 
     return Status(Code::kUnsupported,
                   StrCat(path, ": a bundle that runs as a graph has no pages to save"));
   }
-  return WriteSequenceState(path, GetStateFacts(), sequence.tokens(), text, cache->blocks());
+  return WriteSequenceState(
+      path, GetStateFacts(), sequence.tokens(), text, cache->blocks(),
+      {.positions = sequence.impl_->from_file, .target = sequence.impl_->file_target});
 }
 
 Result<SavedSequence> Engine::LoadState(const std::string& path) {
@@ -352,7 +368,8 @@ Result<SavedSequence> Engine::LoadState(const std::string& path) {
   HONE_ASSIGN(SequenceState state, OpenSequenceState(path, GetStateFacts()));
   cache->Attach(state.blocks, static_cast<std::int64_t>(state.tokens.size()));
   sequence->impl_->tokens = std::move(state.tokens);
-  sequence->impl_->from_file = true;
+  sequence->impl_->from_file = sequence->size();
+  sequence->impl_->file_target = std::move(state.target);
   return SavedSequence{std::move(sequence), std::move(state.text), std::move(state.note)};
 }
 
@@ -363,7 +380,7 @@ void Sequence::Truncate(std::int64_t position) {
   impl_->tokens.resize(static_cast<std::size_t>(position));
   impl_->runner->Truncate(position);
   impl_->kept_blocks = std::min(impl_->kept_blocks, position / kernels::kPagePositions);
-  if (position == 0) impl_->from_file = false;
+  impl_->from_file = std::min(impl_->from_file, position);
 }
 
 }  // namespace hone::runtime

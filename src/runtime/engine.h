@@ -41,6 +41,7 @@ struct EngineOptions {
   ComputeChoice compute = ComputeChoice::kAuto;  // auto: q8 for quantized bundles, f32 else
   KvChoice kv = KvChoice::kAuto;                 // auto: f32 for float weights, f16 else
   RunChoice run = RunChoice::kAuto;
+  std::int64_t context = 0;  // most positions of a sequence; 0: those of the model, and never more
   // Bound of the pages kept for ReusePrefix; 0: none are kept.
   std::uint64_t prefix_cache_bytes = 0;
 };
@@ -106,7 +107,8 @@ struct Step {
 };
 
 // A loaded model. Read-only after Open but for the work buffers: one thread may run steps at a
-// time.
+// time. Every method but NewSequence and the const getters (not prefix_cache_stats) belongs to the
+// thread that runs steps, and so do the sequences in them.
 class Engine {
  public:
   // A .litertlm bundle, a checkpoint folder or a .gguf file.
@@ -121,6 +123,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Of a graph only vocab and max_positions are known.
+  // max_positions is that of EngineOptions::context, if it is given.
   const model::DecoderSpec& spec() const;
   const model::DecoderModel& model() const;  // weights as stored, for the reference
   bool runs_graph() const;
@@ -172,7 +175,9 @@ class Engine {
   static std::unique_ptr<Engine> Make(model::DecoderModel model, TextSetup text,
                                       const EngineOptions& options);
   Status UseKernels(const EngineOptions& options, const std::function<void(ByteSpan)>& release);
-  Status UseGraph(std::shared_ptr<const formats::litertlm::Bundle> bundle);
+  Status UseGraph(const EngineOptions& options,
+                  std::shared_ptr<const formats::litertlm::Bundle> bundle);
+  Status CapContext(std::int64_t context);
   Status CheckPart(const StepPart& part) const;
   void KeepPages(const StepPart& part);
   StateFacts GetStateFacts();

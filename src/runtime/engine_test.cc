@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/reference_forward.h"
 #include "runtime/forward.h"
@@ -69,17 +70,47 @@ TEST(Engine, AgreesWithTheReference) {
 // Also across the chunk size and page borders.
 TEST(Engine, ResultsDoNotDependOnSplitsOrThreads) {
   const auto ids = Ids(static_cast<std::size_t>(Forward::kChunkRows) + 70);
-  for (const auto compute : {ComputeChoice::kF32, ComputeChoice::kQ8}) {
-    for (const auto kv : {KvChoice::kF32, KvChoice::kF16}) {
-      const auto one = MakeEngine({.num_threads = 1, .compute = compute, .kv = kv});
-      const auto three = MakeEngine({.num_threads = 3, .compute = compute, .kv = kv});
+  // Float weights as they are and rounded to int8, and int4 weights in blocks.
+  for (const auto& [compute, int4] : {std::pair{ComputeChoice::kF32, false},
+                                      {ComputeChoice::kQ8, false},
+                                      {ComputeChoice::kQ8, true}}) {
+    for (const auto kv : {KvChoice::kF32, KvChoice::kF16, KvChoice::kInt8}) {
+      const TinyModelOptions tiny{.int4 = int4};
+      const auto one = MakeEngine({.num_threads = 1, .compute = compute, .kv = kv}, tiny);
+      const auto two = MakeEngine({.num_threads = 2, .compute = compute, .kv = kv}, tiny);
+      const auto three = MakeEngine({.num_threads = 3, .compute = compute, .kv = kv}, tiny);
       const auto want = AllLogits(*one, ids, ids.size());
       ASSERT_TRUE(std::all_of(want.begin(), want.end(), [](float v) { return std::isfinite(v); }));
-      EXPECT_EQ(AllLogits(*one, ids, 1), want);
-      EXPECT_EQ(AllLogits(*three, ids, 7), want);
-      EXPECT_EQ(AllLogits(*three, ids, ids.size()), want);
+      EXPECT_EQ(AllLogits(*one, ids, 1), want) << int4;
+      EXPECT_EQ(AllLogits(*two, ids, 64), want) << int4;
+      EXPECT_EQ(AllLogits(*three, ids, 7), want) << int4;
+      EXPECT_EQ(AllLogits(*three, ids, 512), want) << int4;
+      EXPECT_EQ(AllLogits(*three, ids, ids.size()), want) << int4;
     }
   }
+}
+
+// Int4 weights are multiplied as they are; their activations are rounded to 8 bits.
+TEST(Engine, AgreesWithTheReferenceForInt4Weights) {
+  const auto ids = Ids(90);
+  const TinyModelOptions tiny{.int4 = true};
+  model::DecoderModel m = MakeTinyModel(tiny);
+  const codec::WeightType int4{codec::Coding::kInt4, 32};
+  EXPECT_EQ(model::GetWeight(m, model::Role::kDown, 2).view.type, int4);
+  EXPECT_EQ(model::GetWeight(m, model::Role::kHead, 0).view.type, int4);
+  auto want = model::ReferenceLogits(m, ids);
+  ASSERT_TRUE(want.ok()) << want.message();
+  const auto f32 = MakeEngine({.num_threads = 2, .compute = ComputeChoice::kF32}, tiny);
+  const auto q8 = MakeEngine({.num_threads = 2, .compute = ComputeChoice::kQ8}, tiny);
+  EXPECT_EQ(q8->compute(), kernels::Compute::kQ8);
+  const auto exact = AllLogits(*f32, ids, ids.size()), rounded = AllLogits(*q8, ids, ids.size());
+  double error = 0, total = 0;
+  for (std::size_t i = 0; i < want->size(); ++i) {
+    ASSERT_NEAR(exact[i], (*want)[i], 2e-4) << i;
+    error += std::pow(rounded[i] - (*want)[i], 2);
+    total += std::pow((*want)[i], 2);
+  }
+  EXPECT_LT(std::sqrt(error / total), 0.05);
 }
 
 TEST(Engine, GivesTheLastRowOrNoneWhenOnlyThatIsAsked) {
@@ -139,6 +170,32 @@ TEST(Engine, RefusesWrongIdsAndFullContextsWithBothNumbers) {
   const auto other = MakeEngine({.num_threads = 1});
   EXPECT_EQ(other->Run(Step{{{sequence.get(), ids, false}}}, &logits).code(),
             Code::kInvalidArgument);
+}
+
+TEST(Engine, HoldsNoMoreThanTheContextAskedFor) {
+  const auto engine = MakeEngine({.num_threads = 1, .context = 10}, {.max_positions = 30});
+  EXPECT_EQ(engine->spec().max_positions, 10);
+  const auto sequence = NewSequence(*engine);
+  const std::vector<std::int32_t> ids(11, 1);
+  const Status status = engine->Run(Step{{{sequence.get(), ids}}}, nullptr);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("11 tokens do not fit: the context holds 10"), std::string::npos)
+      << status.message();
+  EXPECT_TRUE(engine->Run(Step{{{sequence.get(), std::span(ids).first(10)}}}, nullptr).ok());
+  EXPECT_EQ(MakeEngine({.num_threads = 1}, {.max_positions = 30})->spec().max_positions, 30);
+  EXPECT_EQ(
+      MakeEngine({.num_threads = 1, .context = 30}, {.max_positions = 30})->spec().max_positions,
+      30);
+}
+
+TEST(Engine, RefusesALargerContextThanTheModels) {
+  for (const std::int64_t context : {31, -1}) {
+    const auto engine = Engine::FromModel(MakeTinyModel({.max_positions = 30}), {},
+                                          {.num_threads = 1, .context = context}, "tiny");
+    ASSERT_EQ(engine.code(), Code::kInvalidArgument);
+    EXPECT_EQ(engine.message(), StrCat("tiny: the context asked for is ", context,
+                                       ", expected at most the model's 30, or 0 for that one"));
+  }
 }
 
 TEST(Engine, RefusesALayerWhoseNormsAreNotThoseOfTheModel) {

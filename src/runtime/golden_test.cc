@@ -227,7 +227,7 @@ TEST(Batcher, GivesTheTokensOfGenerate) {
            if (request.got.size() == 12) return std::nullopt;
            return next;
          },
-         .done = [](const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }});
+         .done = [](const Result<FinishReason>& end) { EXPECT_TRUE(end.ok()) << end.message(); }});
     ASSERT_TRUE(id.ok()) << id.message();
   }
   while (batcher.Step()) {
@@ -364,6 +364,22 @@ TEST(GraphEngine, SequencesHaveCachesOfTheirOwnAndForgetWhatTheyAreTold) {
   ASSERT_TRUE((*engine)->Run(Step{{{a->get(), back, true}}}, &rest).ok());
   got.insert(got.end(), rest.begin(), rest.end());
   EXPECT_EQ(got, want);
+}
+
+TEST(GraphEngine, HoldsNoMoreThanTheContextAskedFor) {
+  const std::string path = kGolden + "bundles/tiny-llama-fp32/model.litertlm";
+  auto engine = Engine::Open(path, {.run = RunChoice::kGraph, .context = 5});
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  EXPECT_EQ((*engine)->spec().max_positions, 5);
+  auto sequence = (*engine)->NewSequence();
+  ASSERT_TRUE(sequence.ok());
+  const Ids six(6, 1);
+  const Status status = (*engine)->Run(Step{{{sequence->get(), six}}}, nullptr);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+  auto larger = Engine::Open(path, {.run = RunChoice::kGraph, .context = 1000000});
+  EXPECT_EQ(larger.code(), Code::kInvalidArgument);
+  EXPECT_NE(larger.message().find("the context asked for is 1000000"), std::string::npos)
+      << larger.message();
 }
 
 TEST(GraphEngine, RefusesWhatHasNoGraph) {

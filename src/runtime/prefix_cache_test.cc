@@ -224,21 +224,21 @@ TEST(ReusePrefix, TheBatcherUsesItAndGivesTheSameTokens) {
     for (const std::size_t count : {std::size_t{200}, std::size_t{150}, std::size_t{199}}) {
       const auto sequence = *engine.NewSequence();
       std::vector<std::int32_t>& answer = answers.emplace_back();
-      EXPECT_TRUE(
-          batcher
-              .Submit(
-                  {.sequence = sequence.get(),
-                   .prompt = {ids.begin(), ids.begin() + static_cast<long>(count)},
-                   .choose =
-                       [&answer](std::span<const float> logits) -> std::optional<std::int32_t> {
-                     if (answer.size() == 5) return std::nullopt;
-                     const auto best = std::max_element(logits.begin(), logits.end());
-                     answer.push_back(static_cast<std::int32_t>(best - logits.begin()));
-                     return answer.back();
-                   },
-                   .done =
-                       [](const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }})
-              .ok());
+      EXPECT_TRUE(batcher
+                      .Submit({.sequence = sequence.get(),
+                               .prompt = {ids.begin(), ids.begin() + static_cast<long>(count)},
+                               .choose = [&answer](std::span<const float> logits)
+                                   -> std::optional<std::int32_t> {
+                                 if (answer.size() == 5) return std::nullopt;
+                                 const auto best = std::max_element(logits.begin(), logits.end());
+                                 answer.push_back(static_cast<std::int32_t>(best - logits.begin()));
+                                 return answer.back();
+                               },
+                               .done =
+                                   [](const Result<FinishReason>& end) {
+                                     EXPECT_TRUE(end.ok()) << end.message();
+                                   }})
+                      .ok());
       while (batcher.Step()) {
       }
     }
@@ -248,6 +248,26 @@ TEST(ReusePrefix, TheBatcherUsesItAndGivesTheSameTokens) {
   const auto engine = MakeEngine({.num_threads = 2, .prefix_cache_bytes = 1 << 24});
   EXPECT_EQ(run(*engine), run(*plain));
   EXPECT_EQ(engine->prefix_cache_stats().reused_tokens, 128u + 192u);
+}
+
+// However many steps a prompt waits for its rows.
+TEST(ReusePrefix, TheBatcherAsksOnceForARequest) {
+  const auto engine = MakeEngine({.num_threads = 1, .prefix_cache_bytes = 1 << 24});
+  Batcher batcher(*engine, {.chunks = {.min_rows = 8, .max_rows = 8}});
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    sequences.push_back(*engine->NewSequence());
+    ASSERT_TRUE(
+        batcher
+            .Submit({.sequence = sequences.back().get(),
+                     .prompt = Ids(40, i),
+                     .choose = [](auto) -> std::optional<std::int32_t> { return std::nullopt; },
+                     .done = [](const auto& end) { EXPECT_TRUE(end.ok()) << end.message(); }})
+            .ok());
+  }
+  while (batcher.Step()) {
+  }
+  EXPECT_EQ(engine->prefix_cache_stats().lookups, 4u);
 }
 
 TEST(ReusePrefix, SaysNothingWhereKeysDependOnTheLengthOrTheCacheIsOff) {

@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kByteOrder = 0x01020304;
 constexpr std::uint64_t kBlockAlignment = 4096;
+constexpr std::string_view kMixedTarget = "mixed";
 
 // As it lies in the file, little-endian.
 struct Header {
@@ -77,6 +78,16 @@ std::uint64_t NumBlocks(std::uint64_t num_tokens) {
   return num_tokens / kPage + (num_tokens % kPage != 0 ? 1 : 0);
 }
 
+void SetTarget(Header& header, std::string_view target) {
+  header.target = {};
+  std::memcpy(header.target.data(), target.data(), std::min(target.size(), header.target.size()));
+}
+
+std::string_view GetTarget(const Header& header) {
+  const std::string_view all(header.target.data(), header.target.size());
+  return all.substr(0, all.find('\0'));
+}
+
 Header MakeHeader(const StateFacts& facts, std::uint64_t num_tokens, std::uint64_t text_bytes) {
   Header header;
   std::memcpy(header.magic.data(), kStateMagic.data(), header.magic.size());
@@ -95,8 +106,7 @@ Header MakeHeader(const StateFacts& facts, std::uint64_t num_tokens, std::uint64
   header.blocks_at =
       RoundUp(sizeof(Header) + num_tokens * sizeof(std::int32_t) + text_bytes, kBlockAlignment);
   header.file_bytes = header.blocks_at + NumBlocks(num_tokens) * header.block_bytes;
-  const std::string_view target = TargetName();
-  std::memcpy(header.target.data(), target.data(), std::min(target.size(), header.target.size()));
+  SetTarget(header, TargetName());
   return header;
 }
 
@@ -222,23 +232,43 @@ Result<kernels::AlignedBuffer> CopyUsed(const StateFacts& facts, const KvBlock& 
   return copy;
 }
 
-std::string TargetNote(const Header& header) {
-  const std::string_view all(header.target.data(), header.target.size());
-  const std::string_view found = all.substr(0, all.find('\0'));
+std::string TargetNote(std::string_view found) {
   if (found == TargetName()) return "";
-  return StrCat("the conversation was computed for ", found, ", this process runs ", TargetName(),
-                "; the last digits of its numbers may differ");
+  return StrCat("the conversation was computed for ",
+                found == kMixedTarget ? "several instruction sets" : found, ", this process runs ",
+                TargetName(), "; the last digits of its numbers may differ");
+}
+
+// Of the pages of num_tokens tokens.
+std::string_view TargetOf(const LoadedPart& loaded, std::size_t num_tokens) {
+  if (loaded.positions == 0 || loaded.target == TargetName()) return TargetName();
+  return static_cast<std::int64_t>(num_tokens) > loaded.positions ? kMixedTarget : loaded.target;
+}
+
+// What no hash covers, and what later versions may use.
+Status CheckZeros(const Header& header, ByteSpan gap) {
+  if (header.reserved != 0) {
+    return Damaged(StrCat("its reserved field is ", header.reserved, ", expected 0"));
+  }
+  const auto wrong =
+      std::find_if(gap.begin(), gap.end(), [](std::byte b) { return b != std::byte{}; });
+  if (wrong == gap.end()) return Status();
+  return Damaged(StrCat(
+      "byte ", header.blocks_at - gap.size() + static_cast<std::uint64_t>(wrong - gap.begin()),
+      " before its pages is ", std::to_integer<int>(*wrong), ", expected 0"));
 }
 
 }  // namespace
 
 Status WriteSequenceState(const std::string& path, const StateFacts& facts,
                           std::span<const std::int32_t> tokens, std::string_view text,
-                          std::span<const std::shared_ptr<KvBlock>> blocks) {
+                          std::span<const std::shared_ptr<KvBlock>> blocks,
+                          const LoadedPart& loaded) {
   if (tokens.empty()) {
     return Status(Code::kInvalidArgument, StrCat(path, ": nothing to save: there are no tokens"));
   }
   Header header = MakeHeader(facts, tokens.size(), text.size());
+  SetTarget(header, TargetOf(loaded, tokens.size()));
   HONE_ASSIGN(auto file, AtomicFile::Create(path));
   std::vector<std::byte> head(tokens.size_bytes() + text.size());
   std::memcpy(head.data(), tokens.data(), tokens.size_bytes());
@@ -281,6 +311,9 @@ Result<SequenceState> ParseSequenceState(ByteSpan bytes, std::shared_ptr<const v
     return Damaged(
         StrCat("its head has the hash ", Hex(hash), ", expected ", Hex(header.head_hash)));
   }
+  const std::size_t head_end = sizeof(Header) + head.size();
+  HONE_TRY(CheckZeros(
+      header, bytes.subspan(head_end, static_cast<std::size_t>(header.blocks_at) - head_end)));
   HONE_TRY(CheckFacts(header, facts));
 
   SequenceState state;
@@ -297,7 +330,8 @@ Result<SequenceState> ParseSequenceState(ByteSpan bytes, std::shared_ptr<const v
     return Damaged(
         StrCat("its pages have the hash ", Hex(hash), ", expected ", Hex(header.blocks_hash)));
   }
-  state.note = TargetNote(header);
+  state.target = GetTarget(header);
+  state.note = TargetNote(state.target);
   return state;
 }
 

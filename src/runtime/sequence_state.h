@@ -35,13 +35,23 @@ struct SequenceState {
   std::string text;                  // UTF-8 is not checked
   // Read-only, in place: they keep the memory. Every position of tokens has its place.
   std::vector<std::shared_ptr<KvBlock>> blocks;
-  std::string note;  // not empty: the file comes from another instruction set
+  std::string target;  // the instruction set that the pages were computed for, as the file says
+  std::string note;    // not empty: that is another one than this process has
 };
 
-// Writes the file whole or not at all. blocks are those of the tokens, in order.
+// What of a sequence that is saved was loaded.
+struct LoadedPart {
+  std::int64_t positions = 0;  // the first ones
+  std::string_view target;     // SequenceState::target
+};
+
+// Writes the file whole or not at all. blocks are those of the tokens, in order. The file says
+// which instruction set computed the pages; "mixed" if loaded and new ones come from different
+// sets.
 Status WriteSequenceState(const std::string& path, const StateFacts& facts,
                           std::span<const std::int32_t> tokens, std::string_view text,
-                          std::span<const std::shared_ptr<KvBlock>> blocks);
+                          std::span<const std::shared_ptr<KvBlock>> blocks,
+                          const LoadedPart& loaded = {});
 
 // Maps the file. Everything is checked, the hashes of all bytes too, before anything is used.
 // Errors say what was found and what was expected: kDataLoss if the file is damaged,

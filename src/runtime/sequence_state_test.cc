@@ -221,6 +221,14 @@ TEST_F(BadState, AnyChangedByteIsFound) {
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     Expect(bytes, Code::kDataLoss, "its pages have the hash");
   }
+  // The text ends at 532, the pages begin at 4096.
+  for (const std::size_t at :
+       {std::size_t{532}, std::size_t{533}, std::size_t{2000}, std::size_t{4095}}) {
+    std::string bytes = good_;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    Expect(bytes, Code::kDataLoss, StrCat("byte ", at, " before its pages is 1, expected 0"));
+  }
+  Expect(With(52, std::uint32_t{3}), Code::kDataLoss, "its reserved field is 3, expected 0");
 }
 
 TEST_F(BadState, OtherVersionsAreUnsupported) {
@@ -277,6 +285,35 @@ TEST_F(BadState, AnotherInstructionSetIsSaid) {
   auto saved = engine_->LoadState(path_);
   ASSERT_TRUE(saved.ok()) << saved.message();
   EXPECT_NE(saved->note.find("abacus"), std::string::npos) << saved->note;
+}
+
+// As long as pages of it are in use.
+TEST_F(BadState, AnotherInstructionSetIsStillSaidWhenItIsSavedAgain) {
+  std::string bytes = good_;
+  std::memcpy(bytes.data() + 96, "abacus\0", 7);
+  Seal(bytes);
+  folder_.Write("state", bytes);
+  const auto save_and_load = [&](const Sequence& sequence) {
+    const Status status = engine_->SaveState(sequence, "text", path_);
+    EXPECT_TRUE(status.ok()) << status.message();
+    auto saved = engine_->LoadState(path_);
+    EXPECT_TRUE(saved.ok()) << saved.message();
+    return *std::move(saved);
+  };
+  auto loaded = engine_->LoadState(path_);
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  SavedSequence saved = save_and_load(*loaded->sequence);
+  EXPECT_NE(saved.note.find("abacus"), std::string::npos) << saved.note;
+  Feed(*engine_, *saved.sequence, Ids(10, 2));
+  saved = save_and_load(*saved.sequence);
+  EXPECT_NE(saved.note.find("several instruction sets"), std::string::npos) << saved.note;
+  saved.sequence->Truncate(50);
+  Feed(*engine_, *saved.sequence, Ids(10, 3));
+  saved = save_and_load(*saved.sequence);
+  EXPECT_NE(saved.note.find("several instruction sets"), std::string::npos) << saved.note;
+  saved.sequence->Truncate(0);
+  Feed(*engine_, *saved.sequence, Ids(10, 4));
+  EXPECT_EQ(save_and_load(*saved.sequence).note, "");
 }
 
 TEST_F(BadState, AMissingFileIsNotFound) {

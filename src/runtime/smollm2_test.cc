@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "runtime/benchmark.h"
 #include "runtime/chat.h"
 #include "runtime/decode_loop.h"
 #include "runtime/engine.h"
@@ -67,6 +68,21 @@ TEST(SmolLm2, AnswersAsTransformersDoes) {
     const double gap = c.Find("gaps")->AsArray()[step].AsDouble();
     EXPECT_LT(gap, 5e-3) << "differs at step " << step;
     std::printf("differs at step %zu, gap %g: %s\n", step, gap, prompt.c_str());
+  }
+}
+
+// A real model passes the gate of hone bench, with exact and with int8 activations.
+TEST(SmolLm2, PassesTheGateOfTheBenchmark) {
+  for (const ComputeChoice compute : {ComputeChoice::kF32, ComputeChoice::kQ8}) {
+    auto engine = Engine::Open(g_model_path, {.compute = compute});
+    ASSERT_TRUE(engine.ok()) << engine.message();
+    auto gate = RunGate(**engine, nullptr);
+    ASSERT_TRUE(gate.ok()) << gate.message();
+    EXPECT_TRUE(gate->passed) << gate->reason << ": " << gate->answer;
+    ASSERT_TRUE(gate->nll.has_value());
+    // Far from the limit: 6.48.
+    EXPECT_LT(*gate->nll, 4);
+    std::printf("mean NLL %.4f, limit %.4f\n", *gate->nll, gate->nll_limit);
   }
 }
 

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tiny_model.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "base/float16.h"
+#include "codec/weight.h"
 
 namespace hone::runtime {
 namespace {
@@ -22,6 +27,32 @@ class Random {
  private:
   std::uint64_t state_;
 };
+
+// The matrix as int4 in blocks of 32.
+codec::WeightBuffer ToInt4(const std::vector<float>& values, std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t kBlock = 32;
+  codec::WeightBuffer w;
+  w.type = {codec::Coding::kInt4, kBlock};
+  w.rows = rows;
+  w.cols = cols;
+  w.codes.resize(codec::CodesBytes(w.type, rows, cols));
+  w.scales.resize(codec::ScalesBytes(w.type, rows, cols));
+  const auto width = static_cast<std::size_t>(cols), blocks = width / kBlock;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    const auto row = std::span(values).subspan(r * width, width);
+    std::vector<float> scales;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      float largest = 0;
+      for (const float v : row.subspan(b * kBlock, kBlock))
+        largest = std::max(largest, std::fabs(v));
+      const std::uint16_t half = FloatToFp16(largest / 7.0F);
+      std::memcpy(w.scales.data() + (r * blocks + b) * sizeof(half), &half, sizeof(half));
+      scales.push_back(Fp16ToFloat(half));
+    }
+    codec::EncodeRowInt(w.type, row, scales, w.codes.data() + r * width / 2);
+  }
+  return w;
+}
 
 }  // namespace
 
@@ -55,6 +86,12 @@ model::DecoderModel MakeTinyModel(const TinyModelOptions& options) {
     weight.name = model::RoleName(role);
     weight.view.rows = shape.rows;
     weight.view.cols = shape.cols;
+    if (options.int4 && shape.rows > 1 && role != model::Role::kEmbedding) {
+      auto coded = std::make_shared<codec::WeightBuffer>(ToInt4(*data, shape.rows, shape.cols));
+      weight.view = coded->view();
+      m.keep_alive.push_back(std::move(coded));
+      return;
+    }
     weight.view.codes = std::as_bytes(std::span<const float>(*data));
     m.keep_alive.push_back(std::move(data));
   };

@@ -250,7 +250,7 @@ TEST_F(Interrupt, BenchGivesNoNumberWithoutARealAnswer) {
   const CommandResult record = RunCommand(without);
   EXPECT_EQ(record.exit_code, 0) << record.err;
   EXPECT_EQ(record.out.rfind("{\n", 0), 0U) << record.out;
-  EXPECT_NE(record.out.find("\"verdict\": \"not a real model\""), std::string::npos) << record.out;
+  EXPECT_NE(record.out.find("\"verdict\": null"), std::string::npos) << record.out;
 }
 
 TEST_F(Interrupt, BenchEndsWith130AndGivesNoNumber) {

@@ -82,8 +82,7 @@ class Cache {
 };
 
 void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     const Cache cache(kernel, s);
     ThreadPool pool(1);
     const auto size = static_cast<std::size_t>(m * s.heads * s.head_dim);
@@ -138,8 +137,7 @@ TEST(Attention, EqualsTheTwinWithSoftcap) {
 }
 
 TEST(Attention, AWindowThatReachesTheBeginningChangesNoBit) {
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     Shape s = {4, 2, 32, 600, KvType::kF32};
     ThreadPool pool(1);
     std::vector<float> want(20 * 128), got(20 * 128);
@@ -151,8 +149,7 @@ TEST(Attention, AWindowThatReachesTheBeginningChangesNoBit) {
 }
 
 TEST(Attention, ReadsNoPageBeforeTheWindow) {
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     const Cache cache(kernel, {4, 2, 32, 1200, KvType::kF32, 130});
     for (const int threads : {1, 3}) {
       ThreadPool pool(threads);
@@ -178,8 +175,7 @@ class AttentionSplits : public testing::TestWithParam<std::int64_t> {};  // wind
 TEST_P(AttentionSplits, DoesNotDependOnThreadsOrOnTheSplitIntoCalls) {
   for (const KvType type : kTypes) {
     const Shape s = {6, 2, 32, 1100, type, GetParam(), GetParam() > 0 ? 3.0f : 0.0f};
-    for (const attention::Kernel& kernel : attention::Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
       const Cache cache(kernel, s);
       const std::int64_t row = s.heads * s.head_dim, first = 1000, m = s.positions - first;
       std::vector<float> want(static_cast<std::size_t>(m * row));
@@ -208,8 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, AttentionSplits, testing::Values(0, 90, 530));
 
 TEST(Attention, OnePositionReturnsItsValue) {
   ThreadPool pool(1);
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     const Cache cache(kernel, {2, 1, 20, 1, KvType::kF32});
     std::vector<float> out(40);
     Attend(kernel, cache.Rows(0, 1, out.data()), pool);
@@ -221,8 +216,7 @@ TEST(Attention, ReadsNothingBehindTheLastPosition) {
   // The cache memory behind the last position is NaN, so any use of it would show.
   ThreadPool pool(1);
   for (const KvType type : kTypes) {
-    for (const attention::Kernel& kernel : attention::Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
       const Cache cache(kernel, {2, 2, 24, 66, type});
       std::vector<float> out(66 * 48);
       Attend(kernel, cache.Rows(0, 66, out.data()), pool);
@@ -242,8 +236,7 @@ TEST(Attention, GroupsOfEverySizeEqualTheTwin) {
 }
 
 TEST(Attention, CallsInOneRunEqualCallsAlone) {
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     for (const KvType type : kTypes) {
       const Cache shorter(kernel, {6, 2, 32, 100, type});
       const Cache longer(kernel, {6, 2, 32, 1300, type});
@@ -278,8 +271,7 @@ TEST(StoreKv, GivesTheSameBytesOnEveryTargetAndForEverySplit) {
         const std::vector<float> rows = RandomFloats(positions * heads * dim, 9);
         const std::uint64_t bytes = KvPageBytes(type, heads, dim);
         std::vector<std::vector<std::byte>> want;
-        for (const attention::Kernel& kernel : attention::Kernels()) {
-          if (!CpuSupports(kernel.needs)) continue;
+        for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
           for (const std::int64_t chunk : {1, 13, 48, 150}) {
             std::vector<std::vector<std::byte>> got(3, std::vector<std::byte>(bytes));
             std::vector<void*> pages;
@@ -311,8 +303,7 @@ struct Int8Page {
 };
 
 TEST(StoreKv, Int8RoundsToTheNearestCodeOfTheLargestValue) {
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     std::vector<float> row(20, 0.0f);
     row[0] = -2.54f;
     row[3] = 1.0f;
@@ -327,8 +318,7 @@ TEST(StoreKv, Int8RoundsToTheNearestCodeOfTheLargestValue) {
 }
 
 TEST(StoreKv, Int8KeepsZerosAndSaysWhatIsNotFinite) {
-  for (const attention::Kernel& kernel : attention::Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
     EXPECT_EQ(Int8Page(kernel, std::vector<float>(20, 0.0f)).scale, 0.0f);
     EXPECT_EQ(Int8Page(kernel, std::vector<float>(20, 1e-38f)).code(3), 0);
     for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {

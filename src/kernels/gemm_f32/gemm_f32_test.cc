@@ -69,8 +69,7 @@ void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t 
 }
 
 TEST(GemmF32, EqualsTheTwinForEveryShape) {
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : Runnable(Kernels())) {
     for (const std::int64_t m : {1, 2, 3, 4, 11, 12, 13, 29}) {
       for (const std::int64_t k : {1, 2, 3, 31, 64, 97}) Compare(kernel, m, 17, k, m % 4);
     }
@@ -80,8 +79,7 @@ TEST(GemmF32, EqualsTheTwinForEveryShape) {
 
 TEST(GemmF32, ARowDoesNotDependOnItsNeighbours) {
   const std::int64_t m = 14, n = 33, k = 257;
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : Runnable(Kernels())) {
     const std::vector<std::byte> panels = Pack(kernel, Weights(kernel.weight, n * k, 4), n, k);
     const std::vector<float> x = RandomFloats(m * k, 5);
     std::vector<float> together(static_cast<std::size_t>(m * n)), alone = together;
@@ -106,8 +104,7 @@ TEST(GemmF32, ARowDoesNotDependOnItsNeighbours) {
 }
 
 TEST(GemmF32, NanAndInfinityStayInTheirRow) {
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : Runnable(Kernels())) {
     const std::int64_t m = 3, n = 17, k = 5;
     const std::vector<std::byte> panels = Pack(kernel, Weights(kernel.weight, n * k, 6), n, k);
     std::vector<float> x = RandomFloats(m * k, 7);

@@ -13,7 +13,30 @@
 #include "kernels/int_gemm_test_util.h"
 
 namespace hone::kernels::gemm_int4 {
+#if defined(__x86_64__)
+// Of gemm_int4_avxvnni_evex_test.cc.
+void gemm_i8_i4_f32__3x16c8__avxvnni_evex(const IntGemmArgs& args) noexcept;
+#endif
+
 namespace {
+
+// Those that this processor runs, and the kernel of AVX-VNNI a second time where AVX-512 encodes
+// its dot product.
+std::vector<Kernel> TestKernels() {
+  std::vector<Kernel> kernels = Runnable(Kernels());
+#if defined(__x86_64__)
+  constexpr const char* kName = "gemm_i8_i4_f32__3x16c8__avxvnni_evex";
+  if (CanRun(kName, CpuTarget::kAvx512Vnni)) {
+    for (const Kernel& kernel : Kernels()) {
+      if (kernel.fn != &gemm_i8_i4_f32__3x16c8__avxvnni) continue;
+      kernels.push_back(kernel);
+      kernels.back().name = kName;
+      kernels.back().fn = &gemm_i8_i4_f32__3x16c8__avxvnni_evex;
+    }
+  }
+#endif
+  return kernels;
+}
 
 struct Matrix {
   Matrix(std::int64_t n, std::int64_t k, std::int64_t block, std::uint32_t seed)
@@ -97,8 +120,7 @@ void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t 
 }
 
 TEST(GemmInt4, EqualsTheTwinWithBlockScales) {
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : TestKernels()) {
     for (const std::int64_t block : {32, 64, 96, 128, 256}) {
       for (const std::int64_t blocks : {1, 2, 3}) {
         for (const std::int64_t m : {1, 3, 4, 5, 12, 13}) {
@@ -121,8 +143,7 @@ TEST(GemmInt4, EqualsTheTwinWithBlockScales) {
 }
 
 TEST(GemmInt4, EqualsTheTwinWithRowScales) {
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : TestKernels()) {
     for (const std::int64_t m : {1, 2, 3, 4, 5, 11, 12, 13, 29}) {
       for (const std::int64_t k : {2, 6, 8, 10, 30, 32, 34, 64, 194}) {
         Compare(kernel, m, 17, k, 0, m % 2 == 0);
@@ -131,6 +152,46 @@ TEST(GemmInt4, EqualsTheTwinWithRowScales) {
     for (const std::int64_t n : {1, 15, 16, 37}) Compare(kernel, 5, n, 34, 0, true);
     for (const std::int64_t m : {1, 4, 13}) Compare(kernel, m, 131, 1034, 0, true);
     Compare(kernel, 1, 3, kMaxDepth, 0, false);
+  }
+}
+
+// Columns of w are all -8 or all 7, in one block of the greatest depth or with one scale a row;
+// rows of x all -128 or all 127, each with the zero point at either end.
+TEST(GemmInt4, LargestSumsDoNotOverflow) {
+  const std::int64_t k = kMaxDepth, n = 3;
+  for (const std::int64_t block : {std::int64_t{0}, k}) {
+    Matrix w(n, k, block, 2);
+    for (std::int64_t r = 0; r < n; ++r) {
+      std::fill_n(w.codes.begin() + r * k / 2, k / 2,
+                  r % 2 == 0 ? std::byte{0x88} : std::byte{0x77});
+      const float one = 1.0f;
+      const std::uint16_t half = FloatToFp16(one);
+      std::memcpy(w.scales.data() + r * (block == 0 ? 4 : 2),
+                  block == 0 ? static_cast<const void*>(&one) : &half, block == 0 ? 4 : 2);
+    }
+    const std::vector<std::byte> panels = w.Pack(n, k, block);
+    // Enough rows at last that a kernel may unpack first.
+    for (const std::int64_t m : {1, 4, 13, 48}) {
+      for (int first = 0; first < (m == 1 ? 4 : 1); ++first) {
+        ExtremeRows rows(m, k, first);
+        std::vector<float> y(static_cast<std::size_t>(m * n));
+        rows.args.w = panels.data();
+        rows.args.panel_bytes = PanelBytes(k, block);
+        rows.args.block = block;
+        rows.args.n = rows.args.y_stride = n;
+        rows.args.y = y.data();
+        for (const Kernel& kernel : TestKernels()) {
+          kernel.fn(rows.args);
+          for (std::int64_t i = 0; i < m * n; ++i) {
+            const int code = i % n % 2 == 0 ? -8 : 7, q = rows.args.x[i / n * rows.args.x_stride];
+            const int product = code * (q - rows.args.x_zero[i / n]) * static_cast<int>(k);
+            ASSERT_EQ(y[static_cast<std::size_t>(i)], static_cast<float>(product))
+                << kernel.name << " block " << block << " m " << m << " w " << code << " x " << q
+                << " zero " << rows.args.x_zero[i / n];
+          }
+        }
+      }
+    }
   }
 }
 
@@ -145,8 +206,7 @@ TEST(GemmInt4, ARowDoesNotDependOnItsNeighbours) {
                                  {61, 128}}) {
     const Matrix w(n, k, block, 3);
     const std::vector<std::byte> panels = w.Pack(n, k, block);
-    for (const Kernel& kernel : Kernels()) {
-      if (!CpuSupports(kernel.needs)) continue;
+    for (const Kernel& kernel : TestKernels()) {
       IntRows rows(m, k, 5);
       std::vector<float> together(static_cast<std::size_t>(m * n)), alone = together;
       IntGemmArgs args = rows.args;
@@ -172,6 +232,16 @@ TEST(GemmInt4, ARowDoesNotDependOnItsNeighbours) {
     }
   }
 }
+
+#if defined(__x86_64__)
+TEST(GemmInt4, TheKernelOfAvxVnniIsTestedWhereverADotProductIs) {
+  bool found = false;
+  for (const Kernel& kernel : TestKernels()) {
+    found = found || std::strstr(kernel.name, "__avxvnni") != nullptr;
+  }
+  EXPECT_EQ(found, CpuSupports(CpuTarget::kAvx512Vnni) || CpuSupports(CpuTarget::kAvxVnni));
+}
+#endif
 
 }  // namespace
 }  // namespace hone::kernels::gemm_int4

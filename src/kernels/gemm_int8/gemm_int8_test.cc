@@ -11,7 +11,30 @@
 #include "kernels/int_gemm_test_util.h"
 
 namespace hone::kernels::gemm_int8 {
+#if defined(__x86_64__)
+// Of gemm_int8_avxvnni_evex_test.cc.
+void gemm_i8_i8_f32__6x16c4__avxvnni_evex(const IntGemmArgs& args) noexcept;
+#endif
+
 namespace {
+
+// Those that this processor runs, and the kernel of AVX-VNNI a second time where AVX-512 encodes
+// its dot product.
+std::vector<Kernel> TestKernels() {
+  std::vector<Kernel> kernels = Runnable(Kernels());
+#if defined(__x86_64__)
+  constexpr const char* kName = "gemm_i8_i8_f32__6x16c4__avxvnni_evex";
+  if (CanRun(kName, CpuTarget::kAvx512Vnni)) {
+    for (const Kernel& kernel : Kernels()) {
+      if (kernel.fn != &gemm_i8_i8_f32__6x16c4__avxvnni) continue;
+      kernels.push_back(kernel);
+      kernels.back().name = kName;
+      kernels.back().fn = &gemm_i8_i8_f32__6x16c4__avxvnni_evex;
+    }
+  }
+#endif
+  return kernels;
+}
 
 struct Matrix {
   Matrix(std::int64_t n, std::int64_t k, std::uint32_t seed)
@@ -57,8 +80,7 @@ void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t 
 }
 
 TEST(GemmInt8, EqualsTheTwinForEveryShape) {
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : TestKernels()) {
     for (const std::int64_t m : {1, 2, 3, 5, 6, 7, 11, 12, 13, 29}) {
       for (const std::int64_t k : {1, 3, 4, 5, 63, 64, 65, 97}) {
         Compare(kernel, m, 17, k, m % 2 == 0);
@@ -71,26 +93,35 @@ TEST(GemmInt8, EqualsTheTwinForEveryShape) {
   }
 }
 
+// Columns of w are all -128 (code 0 with an offset) or all 127 (code 255), rows of x all -128 or
+// all 127, each with the zero point at either end.
 TEST(GemmInt8, LargestSumsDoNotOverflow) {
-  const std::int64_t k = kMaxDepth;
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
-    IntRows rows(1, k, 1);
-    std::fill(rows.q.begin(), rows.q.end(), std::int8_t{127});
-    rows.zero[0] = -128;
-    rows.sums[0] = 127 * kMaxDepth;
-    rows.scale[0] = 1.0f;
-    Matrix w(1, k, 2);
-    std::fill(w.codes.begin(), w.codes.end(), std::byte{0x80});
-    w.scales[0] = 1.0f;
-    const std::vector<std::byte> panels = w.Pack(kernel, 1, k);
-    float y = 0;
-    rows.args.w = panels.data();
-    rows.args.panel_bytes = PanelBytes(k);
-    rows.args.n = rows.args.y_stride = 1;
-    rows.args.y = &y;
-    kernel.fn(rows.args);
-    EXPECT_EQ(y, -128.0f * 255.0f * 65536.0f) << kernel.name;
+  const std::int64_t k = kMaxDepth, n = 3;
+  Matrix w(n, k, 2);
+  for (std::int64_t r = 0; r < n; ++r) {
+    std::fill_n(w.codes.begin() + r * k, k, r % 2 == 0 ? std::byte{0x80} : std::byte{127});
+    w.scales[static_cast<std::size_t>(r)] = 1.0f;
+  }
+  for (const std::int64_t m : {1, 4, 13}) {
+    for (int first = 0; first < (m == 1 ? 4 : 1); ++first) {
+      ExtremeRows rows(m, k, first);
+      std::vector<float> y(static_cast<std::size_t>(m * n));
+      rows.args.n = rows.args.y_stride = n;
+      rows.args.panel_bytes = PanelBytes(k);
+      rows.args.y = y.data();
+      for (const Kernel& kernel : TestKernels()) {
+        const std::vector<std::byte> panels = w.Pack(kernel, n, k);
+        rows.args.w = panels.data();
+        kernel.fn(rows.args);
+        for (std::int64_t i = 0; i < m * n; ++i) {
+          const int code = i % n % 2 == 0 ? -128 : 127, q = rows.args.x[i / n * rows.args.x_stride];
+          const int product = code * (q - rows.args.x_zero[i / n]) * static_cast<int>(k);
+          ASSERT_EQ(y[static_cast<std::size_t>(i)], static_cast<float>(product))
+              << kernel.name << " m " << m << " w " << code << " x " << q << " zero "
+              << rows.args.x_zero[i / n];
+        }
+      }
+    }
   }
 }
 
@@ -98,8 +129,7 @@ TEST(GemmInt8, ARowDoesNotDependOnItsNeighbours) {
   const std::int64_t m = 14, n = 33, k = 257;
   const Matrix w(n, k, 3);
   const std::vector<float> bias = RandomFloats(n, 4);
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : TestKernels()) {
     const std::vector<std::byte> panels = w.Pack(kernel, n, k);
     IntRows rows(m, k, 5);
     std::vector<float> together(static_cast<std::size_t>(m * n)), alone = together;
@@ -123,6 +153,16 @@ TEST(GemmInt8, ARowDoesNotDependOnItsNeighbours) {
         << kernel.name;
   }
 }
+
+#if defined(__x86_64__)
+TEST(GemmInt8, TheKernelOfAvxVnniIsTestedWhereverADotProductIs) {
+  bool found = false;
+  for (const Kernel& kernel : TestKernels()) {
+    found = found || std::strstr(kernel.name, "__avxvnni") != nullptr;
+  }
+  EXPECT_EQ(found, CpuSupports(CpuTarget::kAvx512Vnni) || CpuSupports(CpuTarget::kAvxVnni));
+}
+#endif
 
 }  // namespace
 }  // namespace hone::kernels::gemm_int8

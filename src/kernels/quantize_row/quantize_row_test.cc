@@ -38,8 +38,7 @@ void ExpectTwin(std::vector<float> values, std::int64_t shift, const std::string
   const auto k = static_cast<std::int64_t>(values.size());
   Row want(x.data(), k);
   Reference(want.args);
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : Runnable(Kernels())) {
     Row got(x.data(), k);
     kernel.fn(got.args);
     EXPECT_EQ(got.q, want.q) << kernel.name << " " << what;
@@ -80,8 +79,7 @@ TEST(QuantizeRow, LeavesOutWhatIsNotWanted) {
   const std::vector<float> x = RandomFloats(100, 3);
   Row want(x.data(), 100);
   Reference(want.args);
-  for (const Kernel& kernel : Kernels()) {
-    if (!CpuSupports(kernel.needs)) continue;
+  for (const Kernel& kernel : Runnable(Kernels())) {
     Row got(x.data(), 100);
     got.args.q_offset = nullptr;
     got.args.block_offsets = nullptr;
