@@ -148,8 +148,8 @@ class Engine {
   // part if there are several). Any failure leaves every sequence as it was before the step.
   // Rope frequencies that change with the length (LongRoPE and dynamic NTK of a checkpoint) follow
   // the size of the sequence after the step and StepPart::more, for all of its rows. Keys that are
-  // cached already keep the frequencies of their own step, as in transformers: for these models
-  // alone, what counts as one prompt can change the result.
+  // cached already keep those of their own step, where transformers' generate() computes the cache
+  // anew once the length crosses LongRoPE's original one: answers that cross it differ.
   Status Run(const Step& step, std::vector<float>* logits,
              const std::atomic<bool>* cancel = nullptr);
 
