@@ -37,6 +37,7 @@ SamplerOptions Hot(std::uint64_t seed) {
 }
 
 // Somebody who asks for tokens.
+// Declare it before the batcher, which ends what is left.
 struct Client {
   Client(Engine& engine, Ids ids, std::int64_t tokens, std::uint64_t seed)
       : prompt(std::move(ids)), limit(tokens), sampler(Hot(seed), {}) {
@@ -104,9 +105,9 @@ TEST(Batcher, GivesEveryRequestTheTokensThatItGetsAlone) {
   double now = 0;
   int call = 0;
   const auto clock = [&] { return now += 0.001 * (1 + call++ % 7); };
-  Batcher batcher(*engine, {.max_active = 4, .clock = clock});
   const std::size_t lengths[] = {5, 300, 64, 1, 130, 401, 17};
   std::deque<Client> clients;
+  Batcher batcher(*engine, {.max_active = 4, .clock = clock});
   for (std::size_t i = 0; i < std::size(lengths); ++i) {
     clients.emplace_back(*engine, MakeIds(lengths[i], i), 20 + static_cast<std::int64_t>(i), i);
   }
@@ -128,8 +129,8 @@ TEST(Batcher, GivesEveryRequestTheTokensThatItGetsAlone) {
 
 TEST(Batcher, EveryStepDecodesATokenOfEveryoneWhoRunsWhileAPromptIsRead) {
   const auto engine = MakeEngine();
-  Batcher batcher(*engine);
   Client a(*engine, MakeIds(4, 1), 500, 1), b(*engine, MakeIds(9, 2), 500, 2);
+  Batcher batcher(*engine);
   Submit(batcher, a);
   Submit(batcher, b);
   batcher.Step();
@@ -147,9 +148,9 @@ TEST(Batcher, EveryStepDecodesATokenOfEveryoneWhoRunsWhileAPromptIsRead) {
 
 TEST(Batcher, PromptsShareStepsSoThatAShortOneDoesNotWaitForALongOne) {
   const auto engine = MakeEngine();
-  Batcher batcher(*engine);
   Client first(*engine, MakeIds(690, 1), 1, 1), second(*engine, MakeIds(650, 2), 1, 2),
       third(*engine, MakeIds(20, 3), 1, 3);
+  Batcher batcher(*engine);
   for (Client* client : {&first, &second, &third}) Submit(batcher, *client);
   batcher.Step();
   EXPECT_EQ(third.ends, 1);
@@ -162,8 +163,8 @@ TEST(Batcher, PromptsShareStepsSoThatAShortOneDoesNotWaitForALongOne) {
 
 TEST(Batcher, FewRowsGoRoundAmongThePrompts) {
   const auto engine = MakeEngine();
-  Batcher batcher(*engine, {.chunks = {.min_rows = 8, .max_rows = 8}});
   std::deque<Client> clients;
+  Batcher batcher(*engine, {.chunks = {.min_rows = 8, .max_rows = 8}});
   for (std::size_t i = 0; i < 5; ++i) clients.emplace_back(*engine, MakeIds(100, i), 1, i);
   for (Client& client : clients) Submit(batcher, client);
   for (int i = 0; i < 10; ++i) batcher.Step();
@@ -172,9 +173,9 @@ TEST(Batcher, FewRowsGoRoundAmongThePrompts) {
 
 TEST(Batcher, CancelEndsARequestWithinAStepAndLeavesTheOthersAlone) {
   const auto engine = MakeEngine();
-  Batcher batcher(*engine, {.max_active = 3, .chunks = {.max_rows = 64}});
   Client runs(*engine, MakeIds(20, 1), 60, 1), decodes(*engine, MakeIds(8, 2), 400, 2),
       reads(*engine, MakeIds(600, 3), 5, 3), waits(*engine, MakeIds(5, 4), 5, 4);
+  Batcher batcher(*engine, {.max_active = 3, .chunks = {.max_rows = 64}});
   Submit(batcher, runs);
   const auto decoding = Submit(batcher, decodes);
   const auto reading = Submit(batcher, reads);
@@ -231,9 +232,9 @@ TEST(Batcher, CancelStopsAStepOfOneRequestAlone) {
 
 TEST(Batcher, ARequestThatCannotGoOnEndsAlone) {
   const auto engine = MakeEngine(2, 60);
-  Batcher batcher(*engine);
   Client good(*engine, MakeIds(20, 1), 30, 1), full(*engine, MakeIds(50, 2), 30, 2),
       outside(*engine, {3, 97}, 5, 3), too_long(*engine, MakeIds(61, 4), 5, 4);
+  Batcher batcher(*engine);
   for (Client* client : {&good, &full, &outside, &too_long}) Submit(batcher, *client);
   RunAll(batcher);
   EXPECT_EQ(good.finish, "stop") << good.message;
@@ -251,8 +252,8 @@ TEST(Batcher, ARequestThatCannotGoOnEndsAlone) {
 // One who cannot be in the next step must not cost everyone else a step of their own.
 TEST(Batcher, AFullContextOrABadChoiceLeavesOneEngineRunAStep) {
   const auto engine = MakeEngine(2, 60);
-  Batcher batcher(*engine);
   std::deque<Client> others;
+  Batcher batcher(*engine);
   for (std::size_t i = 0; i < 4; ++i) others.emplace_back(*engine, MakeIds(5, i), 40, i);
   Client full(*engine, MakeIds(50, 7), 100, 7), wrong(*engine, MakeIds(5, 8), 100, 8);
   for (Client& client : others) Submit(batcher, client);
@@ -281,8 +282,8 @@ TEST(Batcher, AFullContextOrABadChoiceLeavesOneEngineRunAStep) {
 TEST(Batcher, SettingsBelowOneStillServeEveryone) {
   const auto engine = MakeEngine(1);
   for (const std::int64_t low : {std::int64_t{0}, std::int64_t{-7}}) {
-    Batcher batcher(*engine, {.max_active = low, .chunks = {.min_rows = low, .max_rows = low}});
     Client a(*engine, MakeIds(5, 1), 3, 1), b(*engine, MakeIds(4, 2), 3, 2);
+    Batcher batcher(*engine, {.max_active = low, .chunks = {.min_rows = low, .max_rows = low}});
     Submit(batcher, a);
     Submit(batcher, b);
     RunAll(batcher);
@@ -293,8 +294,8 @@ TEST(Batcher, SettingsBelowOneStillServeEveryone) {
 // A clock whose ticks are longer than the steps.
 TEST(Batcher, APromptGoesOnWhereTheClockStandsStill) {
   const auto engine = MakeEngine(1);
-  Batcher batcher(*engine, {.clock = [] { return 5.0; }});
   Client decodes(*engine, MakeIds(4, 1), 600, 1), reads(*engine, MakeIds(100, 2), 1, 2);
+  Batcher batcher(*engine, {.clock = [] { return 5.0; }});
   Submit(batcher, decodes);
   batcher.Step();
   Submit(batcher, reads);
