@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/thread_pool.h"
@@ -48,11 +49,26 @@ struct AttentionArgs {
   const void* const* v_pages = nullptr;
 };
 
+// Work memory of Attention that is kept from call to call: nothing is allocated once it has grown
+// to the largest call. One thread at a time.
+class AttentionScratch {
+ public:
+  AttentionScratch();
+  ~AttentionScratch();
+  AttentionScratch(const AttentionScratch&) = delete;
+  AttentionScratch& operator=(const AttentionScratch&) = delete;
+  struct Buffers;
+  Buffers& buffers() { return *buffers_; }
+
+ private:
+  std::unique_ptr<Buffers> buffers_;
+};
+
 // Softmax(softcap(scale q k^T)) v, causal, for each call: rows of several sequences in one pass
 // over the threads. Bit-equal for any number of threads, any split of the rows into calls and any
 // other calls beside it: a row's result depends only on its query and the cache. out of one call
 // must not overlap memory that another reads. Twin: AttentionReference.
-void Attention(std::span<const AttentionArgs> calls, ThreadPool& pool);
+void Attention(std::span<const AttentionArgs> calls, ThreadPool& pool, AttentionScratch& scratch);
 
 // One call with plain double loops.
 void AttentionReference(const AttentionArgs& args);

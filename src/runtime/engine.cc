@@ -60,6 +60,20 @@ std::function<void(ByteSpan)> ReleaseFrom(
   };
 }
 
+// Which rope tables use their list for longer sequences at this length: bit i for table i. Keys of
+// one sequence must all have been turned by the same lists.
+std::uint64_t RopeLists(const model::DecoderSpec& spec, std::int64_t length) {
+  std::uint64_t lists = 0;
+  for (std::size_t i = 0; i < spec.ropes.size(); ++i) {
+    const auto& by_length = spec.ropes[i].by_length;
+    if (by_length && by_length->kind == model::RopeByLength::Kind::kLongRope &&
+        length > by_length->original_positions) {
+      lists |= std::uint64_t{1} << (i % 64);
+    }
+  }
+  return lists;
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -82,8 +96,13 @@ struct Engine::Impl {
 };
 
 struct Sequence::Impl {
-  const void* owner;
+  const void* owner = nullptr;
   std::vector<std::int32_t> tokens;
+  // How many of them the runner holds; the others are run again first. Fewer than all only after
+  // a step failed that had to compute the cache anew.
+  std::int64_t cached = 0;
+  std::uint64_t rope_lists = 0;      // that the cached keys were turned by (RopeLists)
+  std::vector<std::int32_t> replay;  // tokens to run again, then those of the part
   std::unique_ptr<SequenceRunner> runner;
   std::uint64_t last_step = 0;   // the number of the last step that it was in
   std::int64_t kept_blocks = 0;  // that the prefix cache was offered
@@ -226,7 +245,9 @@ const std::vector<std::string>& Engine::warnings() const { return impl_->warning
 Result<std::unique_ptr<Sequence>> Engine::NewSequence() {
   HONE_ASSIGN(auto runner, impl_->runner->NewSequence());
   std::unique_ptr<Sequence> sequence(new Sequence);
-  sequence->impl_.reset(new Sequence::Impl{this, {}, std::move(runner), 0});
+  sequence->impl_ = std::make_unique<Sequence::Impl>();
+  sequence->impl_->owner = this;
+  sequence->impl_->runner = std::move(runner);
   return sequence;
 }
 
@@ -256,44 +277,90 @@ Status Engine::CheckPart(const StepPart& part) const {
   return Status();
 }
 
+// Takes back what a step that did not end well has written to the caches.
+class Engine::UndoStep {
+ public:
+  explicit UndoStep(const Step& step) : step_(step) {}
+  ~UndoStep() {
+    if (!undo_) return;
+    for (const StepPart& part : step_.parts) {
+      Sequence::Impl& sequence = *part.sequence->impl_;
+      sequence.runner->Truncate(sequence.cached);
+    }
+  }
+  UndoStep(const UndoStep&) = delete;
+  UndoStep& operator=(const UndoStep&) = delete;
+  void Keep() { undo_ = false; }
+
+ private:
+  const Step& step_;
+  bool undo_ = true;
+};
+
 Status Engine::Run(const Step& step, std::vector<float>* logits, const std::atomic<bool>* cancel) {
   Impl& impl = *impl_;
   if (step.parts.empty()) return Status(Code::kInvalidArgument, "a step without parts");
   ++impl.step;
-  impl.rows.clear();
-  std::int64_t num_wanted = 0;
   for (std::size_t i = 0; i < step.parts.size(); ++i) {
-    const StepPart& part = step.parts[i];
-    Status status = CheckPart(part);
+    Status status = CheckPart(step.parts[i]);
     if (!status.ok()) {
       if (step.parts.size() == 1) return status;
       return std::move(status).Context(StrCat("part ", i));
     }
-    Sequence::Impl& sequence = *part.sequence->impl_;
-    sequence.last_step = impl.step;
+    step.parts[i].sequence->impl_->last_step = impl.step;
+  }
+  impl.rows.clear();
+  std::int64_t num_wanted = 0;
+  for (const StepPart& part : step.parts) {
+    SequenceRows rows = PlanPart(part);
     const auto num_tokens = static_cast<std::int64_t>(part.tokens.size());
     std::int64_t wanted = part.all_logits ? num_tokens : (part.more > 0 ? 0 : 1);
     if (logits == nullptr) wanted = 0;
     num_wanted += wanted;
-    impl.rows.push_back(
-        {.sequence = sequence.runner.get(),
-         .tokens = part.tokens,
-         .first_position = part.sequence->size(),
-         .length = part.sequence->size() + num_tokens + std::max<std::int64_t>(part.more, 0),
-         .first_logits_row = num_tokens - wanted});
+    rows.first_logits_row = static_cast<std::int64_t>(rows.tokens.size()) - wanted;
+    impl.rows.push_back(rows);
   }
   if (logits != nullptr) logits->resize(static_cast<std::size_t>(num_wanted * spec().vocab));
-  Status status = impl.runner->Run(impl.rows, logits != nullptr ? logits->data() : nullptr, cancel);
-  for (const StepPart& part : step.parts) {
+  UndoStep undo(step);
+  HONE_TRY(impl.runner->Run(impl.rows, logits != nullptr ? logits->data() : nullptr, cancel));
+  undo.Keep();
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    const StepPart& part = step.parts[i];
     Sequence::Impl& sequence = *part.sequence->impl_;
-    if (status.ok()) {
-      sequence.tokens.insert(sequence.tokens.end(), part.tokens.begin(), part.tokens.end());
-      KeepPages(part);
-    } else {
-      sequence.runner->Truncate(part.sequence->size());
-    }
+    sequence.tokens.insert(sequence.tokens.end(), part.tokens.begin(), part.tokens.end());
+    sequence.cached = part.sequence->size();
+    sequence.rope_lists = RopeLists(spec(), impl.rows[i].length);
+    KeepPages(part);
   }
-  return status;
+  return Status();
+}
+
+// The rows of a part, but for what is asked of them. Makes room for its tokens in the sequence.
+SequenceRows Engine::PlanPart(const StepPart& part) {
+  Sequence::Impl& sequence = *part.sequence->impl_;
+  const std::int64_t size = part.sequence->size();
+  const auto num_tokens = static_cast<std::int64_t>(part.tokens.size());
+  const std::int64_t length = size + num_tokens + std::max<std::int64_t>(part.more, 0);
+  if (sequence.cached > 0 && sequence.rope_lists != RopeLists(spec(), length)) {
+    sequence.runner->Truncate(0);
+    sequence.cached = 0;
+    sequence.from_file = 0;
+  }
+  // What follows the run of the step must not fail for want of memory.
+  const auto needed = static_cast<std::size_t>(size + num_tokens);
+  if (sequence.tokens.capacity() < needed) {
+    sequence.tokens.reserve(std::max(needed, 2 * sequence.tokens.capacity()));
+  }
+  std::span<const std::int32_t> tokens = part.tokens;
+  if (sequence.cached < size) {
+    sequence.replay.assign(sequence.tokens.begin() + sequence.cached, sequence.tokens.end());
+    sequence.replay.insert(sequence.replay.end(), tokens.begin(), tokens.end());
+    tokens = sequence.replay;
+  }
+  return {.sequence = sequence.runner.get(),
+          .tokens = tokens,
+          .first_position = sequence.cached,
+          .length = length};
 }
 
 // Offers the full blocks of a part's sequence to the prefix cache.
@@ -323,6 +390,7 @@ std::int64_t Engine::ReusePrefix(Sequence& sequence, std::span<const std::int32_
   sequence.Truncate(0);
   sequence.impl_->runner->kv_cache()->Attach(blocks, known);
   sequence.impl_->tokens.assign(prompt.begin(), prompt.begin() + known);
+  sequence.impl_->cached = known;
   sequence.impl_->kept_blocks = static_cast<std::int64_t>(blocks.size());
   return known;
 }
@@ -353,6 +421,13 @@ Status Engine::SaveState(const Sequence& sequence, std::string_view text, const 
     return Status(Code::kUnsupported,
                   StrCat(path, ": a bundle that runs as a graph has no pages to save"));
   }
+  if (sequence.impl_->cached < sequence.size() ||
+      sequence.impl_->rope_lists != RopeLists(spec(), sequence.size())) {
+    return Status(Code::kUnsupported,
+                  StrCat(path,
+                         ": the sequence was interrupted while its keys were computed for "
+                         "another length; run it on before saving it"));
+  }
   return WriteSequenceState(
       path, GetStateFacts(), sequence.tokens(), text, cache->blocks(),
       {.positions = sequence.impl_->from_file, .target = sequence.impl_->file_target});
@@ -369,6 +444,8 @@ Result<SavedSequence> Engine::LoadState(const std::string& path) {
   cache->Attach(state.blocks, static_cast<std::int64_t>(state.tokens.size()));
   sequence->impl_->tokens = std::move(state.tokens);
   sequence->impl_->from_file = sequence->size();
+  sequence->impl_->cached = sequence->size();
+  sequence->impl_->rope_lists = RopeLists(spec(), sequence->size());
   sequence->impl_->file_target = std::move(state.target);
   return SavedSequence{std::move(sequence), std::move(state.text), std::move(state.note)};
 }
@@ -378,7 +455,8 @@ std::span<const std::int32_t> Sequence::tokens() const { return impl_->tokens; }
 void Sequence::Truncate(std::int64_t position) {
   position = std::clamp<std::int64_t>(position, 0, size());
   impl_->tokens.resize(static_cast<std::size_t>(position));
-  impl_->runner->Truncate(position);
+  impl_->cached = std::min(impl_->cached, position);
+  impl_->runner->Truncate(impl_->cached);
   impl_->kept_blocks = std::min(impl_->kept_blocks, position / kernels::kPagePositions);
   impl_->from_file = std::min(impl_->from_file, position);
 }

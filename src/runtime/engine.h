@@ -83,6 +83,7 @@ Result<TextSetup> LoadText(const std::string& path, std::vector<std::string>* wa
 Result<model::DecoderModel> LoadModel(const std::string& path, std::vector<std::string>* warnings);
 
 class Sequence;
+struct SequenceRows;
 struct StateFacts;
 
 // A sequence from a file, and what was kept beside it.
@@ -147,9 +148,10 @@ class Engine {
   // vocabulary, or more tokens than the context has room for (the message has both numbers, and the
   // part if there are several). Any failure leaves every sequence as it was before the step.
   // Rope frequencies that change with the length (LongRoPE and dynamic NTK of a checkpoint) follow
-  // the size of the sequence after the step and StepPart::more, for all of its rows. Keys that are
-  // cached already keep those of their own step, where transformers' generate() computes the cache
-  // anew once the length crosses LongRoPE's original one: answers that cross it differ.
+  // the size of the sequence after the step and StepPart::more, for all of its rows. When that size
+  // crosses LongRoPE's original one, in either direction, the whole sequence is run again inside
+  // this step, as transformers' generate() does; with dynamic NTK, keys keep the frequencies of
+  // their own step, as there.
   Status Run(const Step& step, std::vector<float>* logits,
              const std::atomic<bool>* cancel = nullptr);
 
@@ -163,7 +165,8 @@ class Engine {
 
   // Writes tokens, keys and values of a sequence to a file (docs/formats/sequence_state.md), whole
   // or not at all. text is kept beside them: what the caller needs to go on. kUnsupported for a
-  // graph, kInvalidArgument for a sequence without tokens.
+  // graph, and where a step failed that had to run the sequence again; kInvalidArgument for a
+  // sequence without tokens.
   Status SaveState(const Sequence& sequence, std::string_view text, const std::string& path);
   // A sequence that goes on from a file, with the bits that it would have had. The pages are
   // mapped, not copied. Messages say what was found and expected: kDataLoss for a damaged file,
@@ -178,7 +181,9 @@ class Engine {
   Status UseGraph(const EngineOptions& options,
                   std::shared_ptr<const formats::litertlm::Bundle> bundle);
   Status CapContext(std::int64_t context);
+  class UndoStep;
   Status CheckPart(const StepPart& part) const;
+  SequenceRows PlanPart(const StepPart& part);
   void KeepPages(const StepPart& part);
   StateFacts GetStateFacts();
   struct Impl;

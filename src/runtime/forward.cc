@@ -165,16 +165,18 @@ void Forward::Embed(std::span<const ForwardPart> parts) {
 void Forward::ComputeAngles(std::span<const ForwardPart> parts) {
   for (std::size_t i = 0; i < angles_.size(); ++i) {
     Angles& angles = angles_[i];
+    const bool by_length = spec_.ropes[i].by_length.has_value();
+    if (by_length) {
+      for_length_.clear();
+      for (const ForwardPart& part : parts) {
+        for_length_.push_back(model::RopeForLength(spec_.ropes[i], part.length));
+      }
+    }
     // A sine costs as much as some ten other values.
     ForPages(angles.half * 16, [&](const PageRows& rows) {
-      const model::RopeTable* table = &spec_.ropes[i];
-      model::RopeTable for_length;
-      if (table->by_length) {
-        for_length = model::RopeForLength(*table, parts[rows.part].length);
-        table = &for_length;
-      }
-      kernels::RopeAngles(rows.position, rows.count, table->inv_freq.data(), angles.half,
-                          table->magnitude, angles.cos.data() + rows.row * angles.half,
+      const model::RopeTable& table = by_length ? for_length_[rows.part] : spec_.ropes[i];
+      kernels::RopeAngles(rows.position, rows.count, table.inv_freq.data(), angles.half,
+                          table.magnitude, angles.cos.data() + rows.row * angles.half,
                           angles.sin.data() + rows.row * angles.half);
     });
   }
@@ -314,7 +316,8 @@ void Forward::RunAttention(const PackedLayer& layer, std::int64_t layer_idx,
   }
   if (layer_idx == spec_.num_layers - 1) KeepWantedRows(parts);
   if (m_ == 0) return;
-  kernels::Attention(std::span<const kernels::AttentionArgs>(attention_), pool_);
+  kernels::Attention(std::span<const kernels::AttentionArgs>(attention_), pool_,
+                     attention_scratch_);
 
   input_.Set(attended_.data(), m_, spec_.num_heads * spec_.head_dim);
   const kernels::LinearCall o = input_.Call(layer.o, out_.data(), pool_);

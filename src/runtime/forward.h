@@ -103,17 +103,19 @@ class Forward {
   const PackedModel& packed_;
   ThreadPool& pool_;
 
-  std::int64_t m_ = 0;            // rows of the batch
-  std::vector<float> x_;          // [m, hidden], the residual stream
-  std::vector<float> norm_;       // [m, hidden]
-  std::vector<Angles> angles_;    // of spec.ropes
-  std::vector<float> q_;          // [m, heads, head_dim]
-  std::vector<float> k_, v_;      // [m, kv_heads, head_dim]
-  std::vector<float> attended_;   // [m, heads, head_dim]
-  std::vector<float> gate_, up_;  // [m, ffn]
-  std::vector<float> out_;        // [m, hidden], of o and down
+  std::int64_t m_ = 0;                        // rows of the batch
+  std::vector<float> x_;                      // [m, hidden], the residual stream
+  std::vector<float> norm_;                   // [m, hidden]
+  std::vector<Angles> angles_;                // of spec.ropes
+  std::vector<model::RopeTable> for_length_;  // of the parts: one table that follows the length
+  std::vector<float> q_;                      // [m, heads, head_dim]
+  std::vector<float> k_, v_;                  // [m, kv_heads, head_dim]
+  std::vector<float> attended_;               // [m, heads, head_dim]
+  std::vector<float> gate_, up_;              // [m, ffn]
+  std::vector<float> out_;                    // [m, hidden], of o and down
   std::vector<PageRows> pages_;
   std::vector<kernels::AttentionArgs> attention_;  // of the parts
+  kernels::AttentionScratch attention_scratch_;
   SharedInput input_;
 };
 

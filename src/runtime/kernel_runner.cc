@@ -47,17 +47,18 @@ class KernelRunner : public StepRunner {
   Status Run(std::span<const SequenceRows> parts, float* logits,
              const std::atomic<bool>* cancel) override {
     std::int64_t left = 0;
-    for (const SequenceRows& rows : parts) {
-      const auto count = static_cast<std::int64_t>(rows.tokens.size());
-      HONE_TRY(Cache(rows).Reserve(rows.first_position + count));
-      left += count;
-    }
+    for (const SequenceRows& rows : parts) left += static_cast<std::int64_t>(rows.tokens.size());
     std::size_t part = 0;
     std::int64_t done = 0;  // rows of that part
     while (left > 0) {
       const std::int64_t room = ChunkRows(left);
       left -= room;
       const std::int64_t wanted = FillChunk(parts, room, part, done);
+      // Chunk by chunk: the pages of a long prompt take long to get, and a cancel would wait.
+      for (const ForwardPart& rows : chunk_) {
+        HONE_TRY(rows.cache->Reserve(rows.first_position +
+                                     static_cast<std::int64_t>(rows.tokens.size())));
+      }
       HONE_TRY(forward_.Run(chunk_, logits, cancel));
       if (wanted > 0) logits += wanted * spec_.vocab;
     }

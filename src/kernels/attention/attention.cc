@@ -90,11 +90,29 @@ struct Task {
   std::int64_t unit, segment;
 };
 
+}  // namespace
+}  // namespace attention
+
+struct AttentionScratch::Buffers {
+  std::vector<attention::Plan> plans;
+  std::vector<attention::Task> tasks;
+  std::vector<float> floats;
+  std::vector<std::atomic<std::int64_t>> left;  // segments of a unit that are not done
+};
+AttentionScratch::AttentionScratch() : buffers_(std::make_unique<Buffers>()) {}
+AttentionScratch::~AttentionScratch() = default;
+
+namespace attention {
+namespace {
+
 // Everything of one run over the threads.
 class Job {
  public:
-  Job(const Kernel& kernel, std::span<const AttentionArgs> calls, int num_threads)
-      : kernel_(kernel) {
+  Job(const Kernel& kernel, std::span<const AttentionArgs> calls, int num_threads,
+      AttentionScratch::Buffers& buffers)
+      : kernel_(kernel), plans_(buffers.plans), tasks_(buffers.tasks), left_(buffers.left) {
+    plans_.clear();
+    tasks_.clear();
     std::int64_t units = 0, counters = 0, partials = 0;
     for (const AttentionArgs& call : calls) {
       if (call.m == 0) continue;
@@ -116,14 +134,17 @@ class Job {
     workers_ = static_cast<int>(
         std::min<std::int64_t>(static_cast<std::int64_t>(tasks_.size()), num_threads));
     const std::int64_t floats = workers_ * scratch_ + partials + 16;
-    memory_.reset(new float[static_cast<std::size_t>(floats)]);
-    first_ = memory_.get();
+    if (buffers.floats.size() < static_cast<std::size_t>(floats)) {
+      buffers.floats = {};  // not both at once
+      buffers.floats.resize(static_cast<std::size_t>(floats));
+    }
+    first_ = buffers.floats.data();
     while (reinterpret_cast<std::uintptr_t>(first_) % 64 != 0) ++first_;
     partials_ = first_ + workers_ * scratch_;
-    if (counters > 0) {
-      left_.reset(new std::atomic<std::int64_t>[static_cast<std::size_t>(counters)]);
-      for (const Plan& plan : plans_) CountSegments(plan);
+    if (left_.size() < static_cast<std::size_t>(counters)) {
+      left_ = std::vector<std::atomic<std::int64_t>>(static_cast<std::size_t>(counters));
     }
+    for (const Plan& plan : plans_) CountSegments(plan);
   }
 
   void Run(ThreadPool& pool) {
@@ -213,15 +234,14 @@ class Job {
   }
 
   const Kernel& kernel_;
-  std::vector<Plan> plans_;
-  std::vector<Task> tasks_;
+  std::vector<Plan>& plans_;
+  std::vector<Task>& tasks_;
+  std::vector<std::atomic<std::int64_t>>& left_;
   std::atomic<std::size_t> next_{0};
   int workers_ = 0;
   std::int64_t scratch_ = 0;  // floats of one worker
-  std::unique_ptr<float[]> memory_;
-  float* first_ = nullptr;  // memory_, aligned to 64 bytes
+  float* first_ = nullptr;    // of the buffer, aligned to 64 bytes
   float* partials_ = nullptr;
-  std::unique_ptr<std::atomic<std::int64_t>[]> left_;  // segments of a unit that are not done
 };
 
 }  // namespace
@@ -233,8 +253,9 @@ const Kernel& Find() {
   return kernel;
 }
 
-void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool) {
-  Job(kernel, calls, pool.num_threads()).Run(pool);
+void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool,
+                   AttentionScratch& scratch) {
+  Job(kernel, calls, pool.num_threads(), scratch.buffers()).Run(pool);
 }
 
 void StoreKvWith(const Kernel& kernel, KvType type, KvPart part, const float* rows, std::int64_t m,
@@ -283,8 +304,8 @@ void StoreKv(KvType type, KvPart part, const float* rows, std::int64_t m,
                          pages);
 }
 
-void Attention(std::span<const AttentionArgs> calls, ThreadPool& pool) {
-  attention::AttentionWith(attention::Find(), calls, pool);
+void Attention(std::span<const AttentionArgs> calls, ThreadPool& pool, AttentionScratch& scratch) {
+  attention::AttentionWith(attention::Find(), calls, pool, scratch);
 }
 
 }  // namespace hone::kernels

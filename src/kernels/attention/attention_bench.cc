@@ -65,12 +65,13 @@ void AttentionStep(benchmark::State& state, const attention::Kernel& kernel) {
   args.head_dim = dim;
   args.scale = 1.0f / 8;
   args.kv_type = type;
+  AttentionScratch scratch;
   std::size_t layer = 0;
   for (auto _ : state) {
     args.k_pages = layers[layer].pages[0].data();
     args.v_pages = layers[layer].pages[1].data();
     layer = (layer + 1) % kLayers;
-    attention::AttentionWith(kernel, {&args, 1}, pool);
+    attention::AttentionWith(kernel, {&args, 1}, pool, scratch);
     benchmark::DoNotOptimize(out.data());
   }
   state.SetLabel(StrCat(kernel.name, " ", KvTypeName(type)));

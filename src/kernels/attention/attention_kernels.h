@@ -137,7 +137,8 @@ std::span<const Kernel> Kernels();
 const Kernel& Find();
 
 // hone::kernels::Attention and StoreKv with a given kernel.
-void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool);
+void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool,
+                   AttentionScratch& scratch);
 void StoreKvWith(const Kernel& kernel, KvType type, KvPart part, const float* rows, std::int64_t m,
                  std::int64_t first_position, std::int64_t kv_heads, std::int64_t head_dim,
                  void* const* pages);

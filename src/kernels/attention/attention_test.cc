@@ -29,7 +29,8 @@ struct Shape {
 
 // AttentionWith for one call.
 void Attend(const attention::Kernel& kernel, const AttentionArgs& call, ThreadPool& pool) {
-  attention::AttentionWith(kernel, {&call, 1}, pool);
+  AttentionScratch scratch;
+  attention::AttentionWith(kernel, {&call, 1}, pool, scratch);
 }
 
 // A filled cache and queries for its last rows. Unused memory of the pages is NaN (of int8: their
@@ -248,6 +249,7 @@ TEST(Attention, CallsInOneRunEqualCallsAlone) {
                                           windowed.Rows(690, 5, out[2])};
       ThreadPool one(1);
       for (const AttentionArgs& call : calls) Attend(kernel, call, one);
+      AttentionScratch scratch;  // what one call leaves in it is nothing to the next
       for (const int threads : {1, 2, 3}) {
         std::vector<float> got(want.size(), -1.0f);
         std::vector<AttentionArgs> moved = calls;
@@ -255,7 +257,7 @@ TEST(Attention, CallsInOneRunEqualCallsAlone) {
           if (call.out != nullptr) call.out = got.data() + (call.out - want.data());
         }
         ThreadPool pool(threads);
-        attention::AttentionWith(kernel, moved, pool);
+        attention::AttentionWith(kernel, moved, pool, scratch);
         EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
             << kernel.name << " threads " << threads;
       }
