@@ -26,16 +26,17 @@ HONE_INLINE __m256i Broadcast4(const std::int8_t* x) {
 }
 
 // acc[i][h] += sum of (code + 8) * x over up to four groups of eight values, for rows 8 h .. of the
-// panel. maddubs gives at most 2 * 15 * 128 = 3840, so eight of its results fit in 16 bits.
+// panel. ahead is fetched, as many bytes as the codes are. maddubs gives at most 2 * 15 * 128 =
+// 3840, so eight of its results fit in 16 bits.
 template <int kRows>
-HONE_INLINE void AddGroups(const std::byte* codes, const std::int8_t* x, std::int64_t x_stride,
-                           std::int64_t groups, __m256i acc[kRows][2]) {
+HONE_INLINE void AddGroups(const std::byte* codes, const std::byte* ahead, const std::int8_t* x,
+                           std::int64_t x_stride, std::int64_t groups, __m256i acc[kRows][2]) {
   const __m256i mask = _mm256_set1_epi8(15);
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i small[kRows][2];
   for (int i = 0; i < kRows; ++i) small[i][0] = small[i][1] = _mm256_setzero_si256();
   for (std::int64_t g = 0; g < groups; ++g) {
-    _mm_prefetch(codes + g * 64 + kAhead, _MM_HINT_T0);
+    _mm_prefetch(ahead + g * 64, _MM_HINT_T0);
     for (int h = 0; h < 2; ++h) {
       const __m256i pair =
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + g * 64 + h * 32));
@@ -72,6 +73,8 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
   const std::byte* codes = scales + ScaleBytes(a.k, a.block);
   const std::int8_t* x = a.x + i0 * a.x_stride;
   const std::int32_t* offsets = a.x_block_offsets + i0 * a.offsets_stride;
+  // Walks over all bytes of a panel, its scales too: lines that are left out cost a wait each.
+  const std::byte* ahead = panel + kAhead;
   __m256 total[kRows][2];
   for (int i = 0; i < kRows; ++i) {
     const __m256 zero = _mm256_set1_ps(-static_cast<float>(a.x_zero[i0 + i]));
@@ -84,13 +87,16 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
   for (std::int64_t b = 0; b < a.k / a.block; ++b) {
     __m256i acc[kRows][2];
     for (int i = 0; i < kRows; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_si256();
-    for (std::int64_t p = 0; p < parts; ++p, ++offsets, codes += 256, x += kSumBlock) {
+    for (std::int64_t p = 0; p < parts;
+         ++p, ++offsets, codes += 256, ahead += 256, x += kSumBlock) {
       for (int i = 0; i < kRows; ++i) {
         const __m256i offset = _mm256_set1_epi32(offsets[i * a.offsets_stride]);
         for (int h = 0; h < 2; ++h) acc[i][h] = _mm256_add_epi32(acc[i][h], offset);
       }
-      AddGroups<kRows>(codes, x, a.x_stride, 4, acc);
+      AddGroups<kRows>(codes, ahead, x, a.x_stride, 4, acc);
     }
+    _mm_prefetch(ahead, _MM_HINT_T0);
+    ahead += kPanelRows * 2;
     for (int h = 0; h < 2; ++h) {
       const __m256 scale =
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + h * 16)));
@@ -118,8 +124,8 @@ void RowTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, cons
   }
   const std::int64_t groups = CeilDiv(a.k, 8);
   for (std::int64_t g = 0; g < groups; g += 4) {
-    AddGroups<kRows>(codes + g * 64, x + g * 8, a.x_stride, std::min<std::int64_t>(4, groups - g),
-                     acc);
+    AddGroups<kRows>(codes + g * 64, codes + g * 64 + kAhead, x + g * 8, a.x_stride,
+                     std::min<std::int64_t>(4, groups - g), acc);
   }
   for (int i = 0; i < kRows; ++i) {
     const __m256i zero = _mm256_set1_epi32(a.x_zero[i0 + i]);

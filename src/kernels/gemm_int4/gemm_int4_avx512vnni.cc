@@ -80,6 +80,8 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, std::int64_t panel, std::i
   const std::byte* scales = head + kPanelHeadBytes;
   const std::byte* codes = scales + ScaleBytes(a.k, a.block);
   const std::uint8_t* x = a.x_offset + i0 * a.x_stride;
+  // Walks over all bytes of a panel, its scales too: lines that are left out cost a wait each.
+  const std::byte* ahead = head + kAhead;
   __m512 total[kPanels][kRows];
 #pragma GCC unroll 2
   for (int p = 0; p < kPanels; ++p) {
@@ -100,7 +102,7 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, std::int64_t panel, std::i
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels; ++p) {
           const std::byte* at = codes + p * step + g * 64;
-          if constexpr (kFetch) Fetch(at + kAhead);
+          if constexpr (kFetch) Fetch(ahead + p * step + g * 64);
           const Nibbles w = SignedNibbles(at);
 #pragma GCC unroll 12
           for (int i = 0; i < kRows; ++i) {
@@ -115,8 +117,16 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, std::int64_t panel, std::i
         }
       }
       codes += 256;
+      ahead += 256;
       x += kSumBlock;
     }
+    if constexpr (kFetch) {
+      if ((b & 1) != 0) {
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels; ++p) Fetch(ahead + p * step);
+      }
+    }
+    ahead += 32;
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
       const __m512 scale = BlockScale(scales + p * step);
@@ -156,6 +166,7 @@ void Unpack(const IntGemmArgs& a, const std::byte* panel, std::int64_t first_blo
       panel + kPanelHeadBytes + ScaleBytes(a.k, a.block) + first_block * groups * 64;
   for (int p = 0; p < kPanels; ++p) {
     for (std::int64_t b = 0; b < blocks; ++b) {
+      if ((b & 1) == 0) Fetch(scales + b * kPanelRows * 2 + kAhead);
       _mm512_store_ps(out.scales[b][p], BlockScale(scales + b * kPanelRows * 2));
     }
     for (std::int64_t g = 0; g < blocks * groups; ++g) {

@@ -28,11 +28,12 @@ HONE_INLINE __m256i Broadcast4(const std::int8_t* x) {
 }
 
 // acc[i][h] += sum of (code + 8) * x over one group of eight values, for rows 8 h .. of the panel.
+// The line at ahead is fetched.
 template <int kRows>
-HONE_INLINE void AddGroup(const std::byte* codes, const std::int8_t* x, std::int64_t x_stride,
-                          __m256i acc[kRows][2]) {
+HONE_INLINE void AddGroup(const std::byte* codes, const std::byte* ahead, const std::int8_t* x,
+                          std::int64_t x_stride, __m256i acc[kRows][2]) {
   const __m256i mask = _mm256_set1_epi8(15);
-  _mm_prefetch(codes + kAhead, _MM_HINT_T0);
+  _mm_prefetch(ahead, _MM_HINT_T0);
 #pragma GCC unroll 2
   for (int h = 0; h < 2; ++h) {
     const __m256i pair = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + h * 32));
@@ -64,6 +65,8 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
   const std::byte* codes = scales + ScaleBytes(a.k, a.block);
   const std::int8_t* x = a.x + i0 * a.x_stride;
   const std::int32_t* offsets = a.x_block_offsets + i0 * a.offsets_stride;
+  // Walks over all bytes of a panel, its scales too: lines that are left out cost a wait each.
+  const std::byte* ahead = panel + kAhead;
   __m256 total[kRows][2];
   for (int i = 0; i < kRows; ++i) {
     const __m256 zero = _mm256_set1_ps(-static_cast<float>(a.x_zero[i0 + i]));
@@ -83,11 +86,14 @@ void BlockTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, co
     for (std::int64_t p = 0; p < parts; ++p) {
 #pragma GCC unroll 4
       for (int g = 0; g < 4; ++g) {
-        AddGroup<kRows>(codes + g * 64, x + g * 8, a.x_stride, acc);
+        AddGroup<kRows>(codes + g * 64, ahead + g * 64, x + g * 8, a.x_stride, acc);
       }
       codes += 256;
+      ahead += 256;
       x += kSumBlock;
     }
+    _mm_prefetch(ahead, _MM_HINT_T0);
+    ahead += kPanelRows * 2;
     offsets += parts;
     for (int h = 0; h < 2; ++h) {
       const __m256 scale =
@@ -115,7 +121,7 @@ void RowTile(const IntGemmArgs& a, std::int64_t i0, const std::byte* panel, cons
     acc[i][0] = acc[i][1] = _mm256_set1_epi32(-8 * a.x_sum[i0 + i]);
   }
   for (std::int64_t g = 0; g < CeilDiv(a.k, 8); ++g) {
-    AddGroup<kRows>(codes + g * 64, x + g * 8, a.x_stride, acc);
+    AddGroup<kRows>(codes + g * 64, codes + g * 64 + kAhead, x + g * 8, a.x_stride, acc);
   }
   for (int i = 0; i < kRows; ++i) {
     const __m256i zero = _mm256_set1_epi32(a.x_zero[i0 + i]);
