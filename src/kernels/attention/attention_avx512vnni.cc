@@ -21,6 +21,8 @@ HONE_TARGET_BEGIN(avx512vnni)
 #include "kernels/attention/int8_scores_vnni.h"
 // After the scores.
 #include "kernels/attention/attention_body.h"
+// After the body.
+#include "kernels/attention/int8_values_vnni.h"
 #include "kernels/attention/attention_store.h"
 
 namespace hone::kernels::attention {

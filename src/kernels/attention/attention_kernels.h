@@ -89,10 +89,11 @@ struct Unit {
   }
 };
 
-// Floats of scratch that attend_segment needs: queries, scores, a page as floats, queries as
-// integers.
+// Floats of scratch that attend_segment needs: queries, scores, a page as floats, then queries or a
+// page's weights as integers.
 inline std::int64_t ScratchFloats(std::int64_t queries, std::int64_t padded_dim) {
-  return queries * (padded_dim + kSegmentPositions + padded_dim / 2 + 16) +
+  const std::int64_t query_floats = padded_dim / 2 + 16, weight_floats = kPagePositions / 2 + 1;
+  return queries * (padded_dim + kSegmentPositions + std::max(query_floats, weight_floats)) +
          kPagePositions * padded_dim;
 }
 
