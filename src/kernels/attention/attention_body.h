@@ -167,7 +167,9 @@ struct Segment {
   const std::byte* NextValues(std::int64_t at) const {
     const std::int64_t next = at + kPagePositions;
     if (next < end()) return unit->Piece(unit->call->v_pages[next / kPagePositions]);
-    return nullptr;
+    // The next segment is likely to follow on this thread.
+    if (end() > unit->last_position()) return nullptr;
+    return unit->Piece(unit->call->k_pages[end() / kPagePositions]);
   }
 };
 
