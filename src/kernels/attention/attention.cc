@@ -93,41 +93,45 @@ struct Task {
 // Everything of one run over the threads.
 class Job {
  public:
-  Job(const Kernel& kernel, std::span<const AttentionArgs> calls, int num_threads)
-      : kernel_(kernel) {
-    std::int64_t units = 0, counters = 0, partials = 0;
+  Job(std::span<const AttentionArgs> calls, int num_threads) {
+    std::int64_t units = 0;
     for (const AttentionArgs& call : calls) {
       if (call.m == 0) continue;
       plans_.push_back(MakePlan(call));
       units += plans_.back().units;
     }
     for (Plan& plan : plans_) {
+      const std::int64_t kept = plan.units * (plan.segments + 1) * plan.partial_floats();
       // Where results are few they may be kept, and even tasks keep all threads busy to the end.
       plan.split = num_threads > 1 && plan.segments > 1 &&
-                   (plan.blocks == 1 || units < std::int64_t{2} * num_threads);
+                   (plan.blocks == 1 || units < std::int64_t{2} * num_threads) &&
+                   partial_floats_ + kept <= kMostKeptFloats;
       scratch_ = std::max(scratch_, plan.scratch_floats());
       if (!plan.split) continue;
-      plan.counters_at = counters;
-      plan.partials_at = partials;
-      counters += plan.units;
-      partials += plan.units * (plan.segments + 1) * plan.partial_floats();
+      plan.counters_at = counters_;
+      plan.partials_at = partial_floats_;
+      counters_ += plan.units;
+      partial_floats_ += kept;
     }
     MakeTasks();
     workers_ = static_cast<int>(
         std::min<std::int64_t>(static_cast<std::int64_t>(tasks_.size()), num_threads));
-    const std::int64_t floats = workers_ * scratch_ + partials + 16;
-    memory_.reset(new float[static_cast<std::size_t>(floats)]);
+  }
+
+  // Of scratch and kept results.
+  std::int64_t floats() const { return workers_ * scratch_ + partial_floats_; }
+
+  void Run(const Kernel& kernel, ThreadPool& pool) {
+    if (workers_ == 0) return;
+    kernel_ = &kernel;
+    memory_.reset(new float[static_cast<std::size_t>(floats() + 16)]);
     first_ = memory_.get();
     while (reinterpret_cast<std::uintptr_t>(first_) % 64 != 0) ++first_;
     partials_ = first_ + workers_ * scratch_;
-    if (counters > 0) {
-      left_.reset(new std::atomic<std::int64_t>[static_cast<std::size_t>(counters)]);
+    if (counters_ > 0) {
+      left_.reset(new std::atomic<std::int64_t>[static_cast<std::size_t>(counters_)]);
       for (const Plan& plan : plans_) CountSegments(plan);
     }
-  }
-
-  void Run(ThreadPool& pool) {
-    if (workers_ == 0) return;
     if (workers_ == 1) {
       Work(0);
     } else {
@@ -191,33 +195,34 @@ class Job {
     const Partial part = MakePartial(plan, mine);
     const Partial total = MakePartial(plan, mine + plan.partial_floats());
     for (std::int64_t s = unit.first_segment(); s <= unit.last_segment(); ++s) {
-      kernel_.attend_segment(unit, s, mine + 2 * plan.partial_floats(), part);
-      kernel_.merge(unit, s, part, total);
+      kernel_->attend_segment(unit, s, mine + 2 * plan.partial_floats(), part);
+      kernel_->merge(unit, s, part, total);
     }
-    kernel_.finish(unit, total);
+    kernel_->finish(unit, total);
   }
 
   // Whoever finishes a unit's last segment merges all of them, in the same order as above.
   void RunSegment(const Task& task, float* mine) const {
     const Plan& plan = *task.plan;
     const Unit unit = MakeUnit(plan, task.unit);
-    kernel_.attend_segment(unit, task.segment, mine + 2 * plan.partial_floats(),
+    kernel_->attend_segment(unit, task.segment, mine + 2 * plan.partial_floats(),
                            SplitPartial(plan, task.unit, task.segment - plan.first_segment));
     auto& left = left_[static_cast<std::size_t>(plan.counters_at + task.unit)];
     if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const Partial total = SplitPartial(plan, task.unit, plan.segments);
     for (std::int64_t s = unit.first_segment(); s <= unit.last_segment(); ++s) {
-      kernel_.merge(unit, s, SplitPartial(plan, task.unit, s - plan.first_segment), total);
+      kernel_->merge(unit, s, SplitPartial(plan, task.unit, s - plan.first_segment), total);
     }
-    kernel_.finish(unit, total);
+    kernel_->finish(unit, total);
   }
 
-  const Kernel& kernel_;
+  const Kernel* kernel_ = nullptr;
   std::vector<Plan> plans_;
   std::vector<Task> tasks_;
   std::atomic<std::size_t> next_{0};
   int workers_ = 0;
   std::int64_t scratch_ = 0;  // floats of one worker
+  std::int64_t partial_floats_ = 0, counters_ = 0;
   std::unique_ptr<float[]> memory_;
   float* first_ = nullptr;  // memory_, aligned to 64 bytes
   float* partials_ = nullptr;
@@ -233,8 +238,12 @@ const Kernel& Find() {
   return kernel;
 }
 
+std::int64_t WorkFloats(std::span<const AttentionArgs> calls, int num_threads) {
+  return Job(calls, num_threads).floats();
+}
+
 void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool) {
-  Job(kernel, calls, pool.num_threads()).Run(pool);
+  Job(calls, pool.num_threads()).Run(kernel, pool);
 }
 
 void StoreKvWith(const Kernel& kernel, KvType type, KvPart part, const float* rows, std::int64_t m,

@@ -21,9 +21,12 @@ HONE_TARGET_BEGIN(avx512vnni)
 #include "kernels/attention/int8_scores_vnni.h"
 // After the scores.
 #include "kernels/attention/attention_body.h"
-// After the body.
-#include "kernels/attention/int8_values_vnni.h"
 #include "kernels/attention/attention_store.h"
+#include "kernels/attention/int8_weights.h"
+// After the body and the weights.
+#include "kernels/attention/int8_values_vnni.h"
+// After the sums of columns.
+#include "kernels/attention/int8_values_integer.h"
 
 namespace hone::kernels::attention {
 

@@ -137,6 +137,12 @@ struct Kernel {
 std::span<const Kernel> Kernels();
 const Kernel& Find();
 
+// Floats of results that a run keeps until a unit's last segment is done (64 MB). Units beyond that
+// are not shared among threads.
+inline constexpr std::int64_t kMostKeptFloats = std::int64_t{1} << 24;
+// Floats of memory that a run of the calls on so many threads asks for. Reads only their numbers.
+std::int64_t WorkFloats(std::span<const AttentionArgs> calls, int num_threads);
+
 // hone::kernels::Attention and StoreKv with a given kernel.
 void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool);
 void StoreKvWith(const Kernel& kernel, KvType type, KvPart part, const float* rows, std::int64_t m,

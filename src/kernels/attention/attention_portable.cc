@@ -16,9 +16,9 @@
 #include "kernels/attention/int8_scores_float.h"
 // After the scores.
 #include "kernels/attention/attention_body.h"
+#include "kernels/attention/attention_store.h"
 // After the body.
 #include "kernels/attention/int8_values_float.h"
-#include "kernels/attention/attention_store.h"
 
 namespace hone::kernels::attention {
 

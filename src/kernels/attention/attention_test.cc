@@ -8,78 +8,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <vector>
 
-#include "kernels/aligned_buffer.h"
 #include "kernels/attention/attention_kernels.h"
+#include "kernels/attention/attention_test_util.h"
 #include "kernels/test_util.h"
 
 namespace hone::kernels {
 namespace {
-
-constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8};
-
-struct Shape {
-  std::int64_t heads, kv_heads, head_dim, positions;
-  KvType type;
-  std::int64_t window = 0;
-  float softcap = 0;
-};
-
-// AttentionWith for one call.
-void Attend(const attention::Kernel& kernel, const AttentionArgs& call, ThreadPool& pool) {
-  attention::AttentionWith(kernel, {&call, 1}, pool);
-}
-
-// A filled cache and queries for its last rows. Unused memory of the pages is NaN (of int8: their
-// scales).
-class Cache {
- public:
-  Cache(const attention::Kernel& kernel, const Shape& s) : shape(s) {
-    const std::int64_t row = s.kv_heads * s.head_dim;
-    const std::int64_t pages = (s.positions + kPagePositions - 1) / kPagePositions;
-    const std::uint64_t bytes = KvPageBytes(s.type, s.kv_heads, s.head_dim);
-    EXPECT_EQ(bytes % 64, 0U);
-    for (std::int64_t p = 0; p < 2 * pages; ++p) {
-      memory_.push_back(AllocateAligned(bytes));
-      std::memset(memory_.back().get(), 0xff, bytes);
-      (p < pages ? k_pages_ : v_pages_).push_back(memory_.back().get());
-    }
-    k_rows = RandomFloats(s.positions * row, 1);
-    v_rows = RandomFloats(s.positions * row, 2);
-    q = RandomFloats(s.positions * s.heads * s.head_dim, 3);
-    for (float& x : q) x *= 4;
-    for (const KvPart part : {KvPart::kKeys, KvPart::kValues}) {
-      const bool keys = part == KvPart::kKeys;
-      attention::StoreKvWith(kernel, s.type, part, (keys ? k_rows : v_rows).data(), s.positions, 0,
-                             s.kv_heads, s.head_dim, (keys ? k_pages_ : v_pages_).data());
-    }
-  }
-  AttentionArgs Rows(std::int64_t first, std::int64_t m, float* out) const {
-    AttentionArgs args;
-    args.q = q.data() + first * shape.heads * shape.head_dim;
-    args.out = out;
-    args.m = m;
-    args.first_position = first;
-    args.heads = shape.heads;
-    args.kv_heads = shape.kv_heads;
-    args.head_dim = shape.head_dim;
-    args.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-    args.window = shape.window;
-    args.softcap = shape.softcap;
-    args.kv_type = shape.type;
-    args.k_pages = k_pages_.data();
-    args.v_pages = v_pages_.data();
-    return args;
-  }
-  Shape shape;
-  std::vector<float> k_rows, v_rows, q;
-
- private:
-  std::vector<AlignedBuffer> memory_;
-  std::vector<void*> k_pages_, v_pages_;
-};
 
 void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
   for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {

@@ -1,11 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums of int8 values by AVX-512 VNNI dot products of two positions each. Include after
+// The AVX-512 VNNI part of int8_values_integer.h: dot products of two positions each. Include after
 // attention_body.h, inside the same target region.
-//
-// For each query and page the weights, probability times the position's scale, become integers of
-// 15 bits, 32767 for the largest of the page. A sum over the page is exact in 32 bits, whatever the
-// tile; pages are added in rising order.
 #pragma once
 
 #include <immintrin.h>
@@ -13,54 +9,39 @@
 namespace hone::kernels {
 namespace {
 
-// A page's weights: of query t the integers [kPagePositions], 0 for what it does not see, and what
-// they are multiplied with. memory: floats [queries, kPagePositions / 2 + 1].
-class Int8Weights {
- public:
-  Int8Weights(float* memory, std::int64_t queries)
-      : integers_(reinterpret_cast<std::int16_t*>(memory)),
-        scales_(memory + queries * (kPagePositions / 2)) {}
+// Columns of values that SumColumns takes at once.
+constexpr std::int64_t kSumColumns = 32;
 
-  const std::int16_t* integers(std::int64_t t) const { return integers_ + t * kPagePositions; }
-  float scale(std::int64_t t) const { return scales_[t]; }
+HONE_INLINE std::uint64_t LanesBelow(std::int64_t n) {
+  return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+}
 
-  // From the probabilities of a page's positions, none of them negative, and the values' scales.
-  void Set(std::int64_t t, const Range& seen, const float* probabilities,
-           const float* value_scales) {
-    const std::uint64_t lanes = Below(seen.last) & ~Below(seen.first);
-    __m512 weights[4], most = _mm512_setzero_ps(), nothing = _mm512_setzero_ps();
+// integers[kPagePositions] times the result are the probabilities times the scales; 0 for positions
+// that are not seen. The result is NaN where a weight is not finite.
+float QuantizeWeights(const Range& seen, const float* probabilities, const float* scales,
+                      std::int16_t* integers) {
+  const std::uint64_t lanes = LanesBelow(seen.last) & ~LanesBelow(seen.first);
+  __m512 weights[4], most = _mm512_setzero_ps(), nothing = _mm512_setzero_ps();
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      const auto mask = static_cast<__mmask16>(lanes >> (16 * c));
-      weights[c] = _mm512_maskz_mul_ps(mask, _mm512_maskz_loadu_ps(mask, probabilities + 16 * c),
-                                       _mm512_loadu_ps(value_scales + 16 * c));
-      most = _mm512_max_ps(weights[c], most);
-      nothing = _mm512_fmadd_ps(weights[c], _mm512_setzero_ps(), nothing);
-    }
-    const float largest = _mm512_reduce_max_ps(most);
-    // NaN where a weight is not finite.
-    scales_[t] = largest * (1.0f / 32767) + Vec16{nothing}.ReduceAdd();
-    const __m512 inverse = _mm512_set1_ps(largest < 1e-30f ? 0.0f : 32767.0f / largest);
-    std::int16_t* out = integers_ + t * kPagePositions;
+  for (int c = 0; c < 4; ++c) {
+    const auto mask = static_cast<__mmask16>(lanes >> (16 * c));
+    weights[c] = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, probabilities + 16 * c),
+                               _mm512_maskz_loadu_ps(mask, scales + 16 * c));
+    most = _mm512_max_ps(weights[c], most);
+    nothing = _mm512_fmadd_ps(weights[c], _mm512_setzero_ps(), nothing);
+  }
+  const float largest = _mm512_reduce_max_ps(most);
+  const __m512 inverse = _mm512_set1_ps(largest < 1e-30f ? 0.0f : 32767.0f / largest);
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      const __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(weights[c], inverse));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * c), _mm512_cvtsepi32_epi16(n));
-    }
+  for (int c = 0; c < 4; ++c) {
+    const __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(weights[c], inverse));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(integers + 16 * c), _mm512_cvtsepi32_epi16(n));
   }
+  return largest * (1.0f / 32767) + Vec16{nothing}.ReduceAdd();
+}
 
- private:
-  static HONE_INLINE std::uint64_t Below(std::int64_t n) {
-    return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
-  }
-
-  std::int16_t* integers_;
-  float* scales_;
-};
-
-// v[i][j .. j + 31] += the weighted sums of columns j .. of the rows seen, kQueries queries from t
-// on. kWhole: the columns are all there; otherwise `dim - j` of them are, and v goes on to a
-// multiple of 16.
+// v[i][j ..] += the weighted sums of kSumColumns columns of the rows seen, kQueries queries from t
+// on. Unless kWhole, `dim - j` columns are there, and v goes on to a multiple of 16.
 template <int kQueries, bool kWhole>
 HONE_INLINE void SumColumns(const Int8Weights& weights, std::int64_t t, const Range& seen,
                             const std::int8_t* codes, std::intptr_t ahead, std::int64_t dim,
@@ -85,9 +66,7 @@ HONE_INLINE void SumColumns(const Int8Weights& weights, std::int64_t t, const Ra
     // Pairs of positions: columns 0 to 3 of each eight in one vector, 4 to 7 in the other.
     const __m512i low = _mm512_unpacklo_epi16(a, b), high = _mm512_unpackhi_epi16(a, b);
     for (int i = 0; i < kQueries; ++i) {
-      std::int32_t two;
-      std::memcpy(&two, weights.integers(t + i) + p, 4);
-      const __m512i pair = _mm512_set1_epi32(two);
+      const __m512i pair = _mm512_set1_epi32(weights.Pair(t + i, p));
       sums[i][0] = _mm512_dpwssd_epi32(sums[i][0], low, pair);
       sums[i][1] = _mm512_dpwssd_epi32(sums[i][1], high, pair);
     }
@@ -104,30 +83,6 @@ HONE_INLINE void SumColumns(const Int8Weights& weights, std::int64_t t, const Ra
       _mm512_storeu_ps(at, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, _mm512_loadu_ps(at)));
     }
   }
-}
-
-void SumInt8(const Segment& s, std::int64_t at, const std::byte* piece, std::intptr_t ahead,
-             float* v) {
-  const Unit& unit = *s.unit;
-  const std::int64_t dim = unit.call->head_dim, padded = unit.padded_dim();
-  const auto* scales = reinterpret_cast<const float*>(piece + attention::Int8CodeBytes(dim));
-  Int8Weights weights(s.int8, unit.queries());
-  for (std::int64_t t = 0; t < unit.queries(); ++t) {
-    const Range seen = Seen(unit, t, at, kPagePositions);
-    if (seen.last <= seen.first) continue;
-    weights.Set(t, seen, s.scores + t * kSegmentPositions + (at - s.begin), scales);
-  }
-  const auto* codes = reinterpret_cast<const std::int8_t*>(piece);
-  ForTiles(unit, at, [&](auto number, std::int64_t t, const Range& seen) {
-    constexpr int kQueries = decltype(number)::value;
-    std::int64_t j = 0;
-    for (; j + 32 <= dim; j += 32) {
-      SumColumns<kQueries, true>(weights, t, seen, codes, ahead, dim, j, v + t * padded);
-    }
-    if (j < dim) {
-      SumColumns<kQueries, false>(weights, t, seen, codes, ahead, dim, j, v + t * padded);
-    }
-  });
 }
 
 }  // namespace
