@@ -75,8 +75,8 @@ struct ExtremeRows : IntRows {
   }
 };
 
-// The arguments of a call whose arrays are placed, with n columns; bias may be null. The caller sets
-// panel_bytes and block.
+// The arguments of a call whose arrays are placed, with n columns; bias may be null. The caller
+// sets panel_bytes and block.
 class PlacedIntGemm {
  public:
   PlacedIntGemm(const IntRows& rows, const std::vector<std::byte>& panels, const float* bias,

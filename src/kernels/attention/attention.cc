@@ -206,7 +206,7 @@ class Job {
     const Plan& plan = *task.plan;
     const Unit unit = MakeUnit(plan, task.unit);
     kernel_->attend_segment(unit, task.segment, mine + 2 * plan.partial_floats(),
-                           SplitPartial(plan, task.unit, task.segment - plan.first_segment));
+                            SplitPartial(plan, task.unit, task.segment - plan.first_segment));
     auto& left = left_[static_cast<std::size_t>(plan.counters_at + task.unit)];
     if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const Partial total = SplitPartial(plan, task.unit, plan.segments);

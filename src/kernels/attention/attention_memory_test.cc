@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-// Attention's memory: what it touches, how much it asks for, and any number of threads that share it.
+// Attention's memory: what it touches, how much it asks for, and any number of threads that share
+// it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,14 +84,11 @@ struct Step {
 
 // One row and one head, less work than threads; decode over several segments; a prefill that is
 // split and one that is not; windows.
-constexpr Step kSteps[] = {{{1, 1, 16, 1, KvType::kF32}, 1},
-                           {{2, 1, 20, 70, KvType::kF16}, 1},
-                           {{16, 2, 32, 1700, KvType::kInt8}, 1},
-                           {{16, 2, 32, 1537, KvType::kF32}, 1},
-                           {{8, 2, 16, 1100, KvType::kF16}, 75},
-                           {{8, 2, 24, 1100, KvType::kInt8, 600, 2.0f}, 40},
-                           {{4, 4, 16, 530, KvType::kF32, 9}, 530},
-                           {{70, 1, 16, 520, KvType::kInt8}, 5}};
+constexpr Step kSteps[] = {
+    {{1, 1, 16, 1, KvType::kF32}, 1},        {{2, 1, 20, 70, KvType::kF16}, 1},
+    {{16, 2, 32, 1700, KvType::kInt8}, 1},   {{16, 2, 32, 1537, KvType::kF32}, 1},
+    {{8, 2, 16, 1100, KvType::kF16}, 75},    {{8, 2, 24, 1100, KvType::kInt8, 600, 2.0f}, 40},
+    {{4, 4, 16, 530, KvType::kF32, 9}, 530}, {{70, 1, 16, 520, KvType::kInt8}, 5}};
 
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
   for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {

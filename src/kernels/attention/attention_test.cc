@@ -161,6 +161,52 @@ TEST(Attention, ReadsNothingBehindTheLastPosition) {
   }
 }
 
+// Queries of one sign and keys that are all of the largest code, with either sign: a sum that does
+// not fit would turn the order of the scores.
+TEST(Attention, Int8ScoresOfWideHeadsDoNotOverflow) {
+  ThreadPool pool(1);
+  for (const std::int64_t dim : {128, 516, 517, 520, 1040, 2048}) {
+    for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
+      Cache cache(kernel, {2, 1, dim, 20, KvType::kInt8});
+      std::fill(cache.q.begin(), cache.q.end(), 4.0f);
+      for (std::int64_t i = 0; i < 20 * dim; ++i) {
+        cache.k_rows[static_cast<std::size_t>(i)] = i / dim % 3 == 0 ? 1.0f : -1.0f;
+      }
+      cache.Store(kernel);
+      std::vector<float> got(static_cast<std::size_t>(2 * dim)), want = got;
+      AttentionArgs args = cache.Rows(19, 1, got.data());
+      args.scale = 1.0f / static_cast<float>(dim);  // scores of 4 and -4
+      Attend(kernel, args, pool);
+      args.out = want.data();
+      AttentionReference(args);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], kernel.int8_tolerance) << kernel.name << " dim " << dim;
+      }
+    }
+  }
+}
+
+TEST(Attention, WhatIsNotFiniteShowsInTheRowsThatSeeIt) {
+  ThreadPool pool(1);
+  for (const KvType type : kTypes) {
+    for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
+      for (const bool in_keys : {false, true}) {
+        Cache cache(kernel, {4, 1, 24, 90, type});
+        (in_keys ? cache.k_rows : cache.v_rows)[70 * 24 + 3] = std::nanf("");
+        cache.Store(kernel);
+        std::vector<float> out(90 * 96);
+        Attend(kernel, cache.Rows(0, 90, out.data()), pool);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          // A value is one column; its int8 scale is all of them.
+          const bool seen = i / 96 >= 70 && (in_keys || type == KvType::kInt8 || i % 24 == 3);
+          ASSERT_EQ(std::isnan(out[i]), seen)
+              << kernel.name << " " << KvTypeName(type) << " keys " << in_keys << " at " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, GroupsOfEverySizeEqualTheTwin) {
   for (const KvType type : kTypes) {
     for (std::int64_t group = 1; group <= 9; ++group) {

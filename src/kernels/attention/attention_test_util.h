@@ -55,10 +55,15 @@ class Cache {
     v_rows = RandomFloats(s.positions * row, 2);
     q = RandomFloats(s.positions * s.heads * s.head_dim, 3);
     for (float& x : q) x *= 4;
+    Store(kernel);
+  }
+  // Writes k_rows and v_rows into the pages.
+  void Store(const attention::Kernel& kernel) const {
     for (const KvPart part : {KvPart::kKeys, KvPart::kValues}) {
       const bool keys = part == KvPart::kKeys;
-      attention::StoreKvWith(kernel, s.type, part, (keys ? k_rows : v_rows).data(), s.positions, 0,
-                             s.kv_heads, s.head_dim, (keys ? k_pages_ : v_pages_).data());
+      attention::StoreKvWith(kernel, shape.type, part, (keys ? k_rows : v_rows).data(),
+                             shape.positions, 0, shape.kv_heads, shape.head_dim,
+                             (keys ? k_pages_ : v_pages_).data());
     }
   }
   AttentionArgs Rows(std::int64_t first, std::int64_t m, float* out) const {

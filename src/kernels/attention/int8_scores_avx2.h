@@ -19,8 +19,8 @@ class Int8Scores {
       : dim_(dim),
         stride_((dim + 15) / 16 * 16),
         // No sum of dim products leaves 32 bits.
-        most_(static_cast<float>(std::min<std::int64_t>(
-            32767, std::numeric_limits<std::int32_t>::max() / 127 / dim))) {
+        most_(static_cast<float>(
+            std::min<std::int64_t>(32767, std::numeric_limits<std::int32_t>::max() / 127 / dim))) {
     queries_ = reinterpret_cast<std::int16_t*>(memory);
     scales_ = reinterpret_cast<float*>(queries_ + queries * stride_);
     for (std::int64_t t = 0; t < queries; ++t) Quantize(q + t * stride_, t);
@@ -106,9 +106,9 @@ class Int8Scores {
   }
 
   std::int64_t dim_, stride_;
-  float most_;              // the integer of a query's largest value
-  std::int16_t* queries_;   // [queries, stride_]
-  float* scales_;           // [queries]
+  float most_;             // the integer of a query's largest value
+  std::int16_t* queries_;  // [queries, stride_]
+  float* scales_;          // [queries]
   const std::int8_t* codes_ = nullptr;
   const float* key_scales_ = nullptr;
 };

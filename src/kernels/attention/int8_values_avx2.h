@@ -14,8 +14,8 @@ constexpr std::int64_t kSumColumns = 16;
 
 // All bits of the lanes 8 part .. of a page that are seen.
 HONE_INLINE __m256i SeenLanes(const Range& seen, int part) {
-  const __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                        _mm256_set1_epi32(8 * part));
+  const __m256i lane =
+      _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * part));
   const __m256i first = _mm256_set1_epi32(static_cast<int>(seen.first) - 1);
   const __m256i last = _mm256_set1_epi32(static_cast<int>(seen.last));
   return _mm256_and_si256(_mm256_cmpgt_epi32(lane, first), _mm256_cmpgt_epi32(last, lane));
@@ -85,9 +85,8 @@ HONE_INLINE void SumColumns(const Int8Weights& weights, std::int64_t t, const Ra
     }
   }
   for (int i = 0; i < kQueries; ++i) {
-    const Vec16 sum = {
-        _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[i][0], sums[i][1], 0x20)),
-        _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[i][0], sums[i][1], 0x31))};
+    const Vec16 sum = {_mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[i][0], sums[i][1], 0x20)),
+                       _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[i][0], sums[i][1], 0x31))};
     float* at = v + i * padded + j;
     Vec16::MulAdd(sum, Vec16::Set1(weights.scale(t + i)), Vec16::Load(at)).Store(at);
   }

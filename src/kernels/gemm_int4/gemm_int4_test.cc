@@ -107,8 +107,8 @@ void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t 
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t r = 0; r < n; ++r) {
       const double expected = want[static_cast<std::size_t>(i * n + r)];
-      const double limit = kernel.tolerance * Magnitude(w, call.args, i, r) +
-                           2.4e-7 * std::fabs(expected) + 1e-7;
+      const double limit =
+          kernel.tolerance * Magnitude(w, call.args, i, r) + 2.4e-7 * std::fabs(expected) + 1e-7;
       ASSERT_NEAR(call.args.y[i * call.args.y_stride + r], expected, limit)
           << kernel.name << " m " << m << " n " << n << " k " << k << " block " << block << " at "
           << i << ", " << r << at.Text();
