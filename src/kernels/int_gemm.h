@@ -13,6 +13,7 @@ namespace hone::kernels {
 // Values of a row of x that share one entry of x_block_offsets.
 inline constexpr std::int64_t kSumBlock = 32;
 
+// Panels and rows of x may begin at any address, the other arrays at any of their type.
 struct IntGemmArgs {
   const std::int8_t* x = nullptr;  // [m, x_stride], zeros after k up to a multiple of 64
   // [m, x_stride] x + 128, also after k. Null where no kernel of the machine reads it.

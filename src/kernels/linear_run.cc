@@ -160,13 +160,15 @@ void RunGated(const LinearCall& gate, const LinearCall& up, GateActivation activ
         const std::int64_t cols = std::min(n, stop * kPanelRows) - col;
         for (std::int64_t i = 0; i < m; i += kTileRows) {
           // Packed together: columns of y are a large power of two apart and fall on few sets of
-          // the cache.
-          alignas(64) float gates[kTileRows * kTileCols], ups[kTileRows * kTileCols];
+          // the cache. A thread's stack may be small, so only one of the two lies there; the other
+          // begins this part's share of up.y, the m rows of its columns.
+          alignas(64) float gates[kTileRows * kTileCols];
+          float* const ups = up.y + begin * kPanelRows * m;
           const std::int64_t rows = std::min(kTileRows, m - i);
           g.RunPanels(*gate.x, {i, rows, gates, kTileCols}, gate.bias, p, stop);
-          u.RunPanels(*up.x, {i, rows, ups, kTileCols}, up.bias, p, stop);
+          u.RunPanels(*up.x, {i, rows, ups, cols}, up.bias, p, stop);
           for (std::int64_t r = 0; r < rows; ++r) {
-            mul(gates + r * kTileCols, ups + r * kTileCols, cols, gate.y + (i + r) * n + col);
+            mul(gates + r * kTileCols, ups + r * cols, cols, gate.y + (i + r) * n + col);
           }
         }
       }

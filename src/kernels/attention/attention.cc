@@ -108,47 +108,52 @@ namespace {
 // Everything of one run over the threads.
 class Job {
  public:
-  Job(const Kernel& kernel, std::span<const AttentionArgs> calls, int num_threads,
-      AttentionScratch::Buffers& buffers)
-      : kernel_(kernel), plans_(buffers.plans), tasks_(buffers.tasks), left_(buffers.left) {
+  Job(std::span<const AttentionArgs> calls, int num_threads, AttentionScratch::Buffers& buffers)
+      : buffers_(buffers), plans_(buffers.plans), tasks_(buffers.tasks), left_(buffers.left) {
     plans_.clear();
     tasks_.clear();
-    std::int64_t units = 0, counters = 0, partials = 0;
+    std::int64_t units = 0;
     for (const AttentionArgs& call : calls) {
       if (call.m == 0) continue;
       plans_.push_back(MakePlan(call));
       units += plans_.back().units;
     }
     for (Plan& plan : plans_) {
+      const std::int64_t kept = plan.units * (plan.segments + 1) * plan.partial_floats();
       // Where results are few they may be kept, and even tasks keep all threads busy to the end.
       plan.split = num_threads > 1 && plan.segments > 1 &&
-                   (plan.blocks == 1 || units < std::int64_t{2} * num_threads);
+                   (plan.blocks == 1 || units < std::int64_t{2} * num_threads) &&
+                   partial_floats_ + kept <= kMostKeptFloats;
       scratch_ = std::max(scratch_, plan.scratch_floats());
       if (!plan.split) continue;
-      plan.counters_at = counters;
-      plan.partials_at = partials;
-      counters += plan.units;
-      partials += plan.units * (plan.segments + 1) * plan.partial_floats();
+      plan.counters_at = counters_;
+      plan.partials_at = partial_floats_;
+      counters_ += plan.units;
+      partial_floats_ += kept;
     }
     MakeTasks();
     workers_ = static_cast<int>(
         std::min<std::int64_t>(static_cast<std::int64_t>(tasks_.size()), num_threads));
-    const std::int64_t floats = workers_ * scratch_ + partials + 16;
-    if (buffers.floats.size() < static_cast<std::size_t>(floats)) {
-      buffers.floats = {};  // not both at once
-      buffers.floats.resize(static_cast<std::size_t>(floats));
-    }
-    first_ = buffers.floats.data();
-    while (reinterpret_cast<std::uintptr_t>(first_) % 64 != 0) ++first_;
-    partials_ = first_ + workers_ * scratch_;
-    if (left_.size() < static_cast<std::size_t>(counters)) {
-      left_ = std::vector<std::atomic<std::int64_t>>(static_cast<std::size_t>(counters));
-    }
-    for (const Plan& plan : plans_) CountSegments(plan);
   }
 
-  void Run(ThreadPool& pool) {
+  // Of scratch and kept results.
+  std::int64_t floats() const { return workers_ * scratch_ + partial_floats_; }
+
+  void Run(const Kernel& kernel, ThreadPool& pool) {
     if (workers_ == 0) return;
+    kernel_ = &kernel;
+    const auto floats_with_gap = static_cast<std::size_t>(floats() + 16);
+    if (buffers_.floats.size() < floats_with_gap) {
+      buffers_.floats = {};  // not both at once
+      buffers_.floats.resize(floats_with_gap);
+    }
+    first_ = buffers_.floats.data();
+    while (reinterpret_cast<std::uintptr_t>(first_) % 64 != 0) ++first_;
+    partials_ = first_ + workers_ * scratch_;
+    if (left_.size() < static_cast<std::size_t>(counters_)) {
+      left_ = std::vector<std::atomic<std::int64_t>>(static_cast<std::size_t>(counters_));
+    }
+    for (const Plan& plan : plans_) CountSegments(plan);
     if (workers_ == 1) {
       Work(0);
     } else {
@@ -212,35 +217,37 @@ class Job {
     const Partial part = MakePartial(plan, mine);
     const Partial total = MakePartial(plan, mine + plan.partial_floats());
     for (std::int64_t s = unit.first_segment(); s <= unit.last_segment(); ++s) {
-      kernel_.attend_segment(unit, s, mine + 2 * plan.partial_floats(), part);
-      kernel_.merge(unit, s, part, total);
+      kernel_->attend_segment(unit, s, mine + 2 * plan.partial_floats(), part);
+      kernel_->merge(unit, s, part, total);
     }
-    kernel_.finish(unit, total);
+    kernel_->finish(unit, total);
   }
 
   // Whoever finishes a unit's last segment merges all of them, in the same order as above.
   void RunSegment(const Task& task, float* mine) const {
     const Plan& plan = *task.plan;
     const Unit unit = MakeUnit(plan, task.unit);
-    kernel_.attend_segment(unit, task.segment, mine + 2 * plan.partial_floats(),
-                           SplitPartial(plan, task.unit, task.segment - plan.first_segment));
+    kernel_->attend_segment(unit, task.segment, mine + 2 * plan.partial_floats(),
+                            SplitPartial(plan, task.unit, task.segment - plan.first_segment));
     auto& left = left_[static_cast<std::size_t>(plan.counters_at + task.unit)];
     if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const Partial total = SplitPartial(plan, task.unit, plan.segments);
     for (std::int64_t s = unit.first_segment(); s <= unit.last_segment(); ++s) {
-      kernel_.merge(unit, s, SplitPartial(plan, task.unit, s - plan.first_segment), total);
+      kernel_->merge(unit, s, SplitPartial(plan, task.unit, s - plan.first_segment), total);
     }
-    kernel_.finish(unit, total);
+    kernel_->finish(unit, total);
   }
 
-  const Kernel& kernel_;
+  const Kernel* kernel_ = nullptr;
+  AttentionScratch::Buffers& buffers_;
   std::vector<Plan>& plans_;
   std::vector<Task>& tasks_;
   std::vector<std::atomic<std::int64_t>>& left_;
   std::atomic<std::size_t> next_{0};
   int workers_ = 0;
   std::int64_t scratch_ = 0;  // floats of one worker
-  float* first_ = nullptr;    // of the buffer, aligned to 64 bytes
+  std::int64_t partial_floats_ = 0, counters_ = 0;
+  float* first_ = nullptr;  // of the buffer, aligned to 64 bytes
   float* partials_ = nullptr;
 };
 
@@ -253,9 +260,14 @@ const Kernel& Find() {
   return kernel;
 }
 
+std::int64_t WorkFloats(std::span<const AttentionArgs> calls, int num_threads) {
+  AttentionScratch scratch;
+  return Job(calls, num_threads, scratch.buffers()).floats();
+}
+
 void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool,
                    AttentionScratch& scratch) {
-  Job(kernel, calls, pool.num_threads(), scratch.buffers()).Run(pool);
+  Job(calls, pool.num_threads(), scratch.buffers()).Run(kernel, pool);
 }
 
 void StoreKvWith(const Kernel& kernel, KvType type, KvPart part, const float* rows, std::int64_t m,

@@ -18,10 +18,15 @@ HONE_TARGET_BEGIN(avx2)
 // After the Vec16 that it uses.
 #include "kernels/attention/attention_tiles.h"
 // After the tiles.
-#include "kernels/attention/int8_scores_float.h"
+#include "kernels/attention/int8_scores_avx2.h"
 // After the scores.
 #include "kernels/attention/attention_body.h"
 #include "kernels/attention/attention_store.h"
+#include "kernels/attention/int8_weights.h"
+// After the body and the weights.
+#include "kernels/attention/int8_values_avx2.h"
+// After the sums of columns.
+#include "kernels/attention/int8_values_integer.h"
 
 namespace hone::kernels::attention {
 

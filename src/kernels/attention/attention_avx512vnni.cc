@@ -22,6 +22,11 @@ HONE_TARGET_BEGIN(avx512vnni)
 // After the scores.
 #include "kernels/attention/attention_body.h"
 #include "kernels/attention/attention_store.h"
+#include "kernels/attention/int8_weights.h"
+// After the body and the weights.
+#include "kernels/attention/int8_values_vnni.h"
+// After the sums of columns.
+#include "kernels/attention/int8_values_integer.h"
 
 namespace hone::kernels::attention {
 

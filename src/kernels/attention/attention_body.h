@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a Vec16. Include after a Vec16, attention_tiles.h and one of the int8_scores
-// headers, inside the same target region.
+// headers, and before one of the int8_values headers, inside the same target region.
 #pragma once
 
 #include <algorithm>
@@ -153,7 +153,7 @@ struct Segment {
   float* q;       // [queries, padded]
   float* scores;  // [queries, kSegmentPositions]
   float* tile;    // [kPagePositions, padded]
-  float* int8;    // for Int8Scores
+  float* int8;    // for Int8Scores, then for Int8Weights
 
   std::int64_t end() const {
     return std::min(begin + kSegmentPositions, unit->last_position() + 1);
@@ -167,7 +167,9 @@ struct Segment {
   const std::byte* NextValues(std::int64_t at) const {
     const std::int64_t next = at + kPagePositions;
     if (next < end()) return unit->Piece(unit->call->v_pages[next / kPagePositions]);
-    return nullptr;
+    // The next segment is likely to follow on this thread.
+    if (end() > unit->last_position()) return nullptr;
+    return unit->Piece(unit->call->k_pages[end() / kPagePositions]);
   }
 };
 
@@ -239,16 +241,9 @@ void SumPage(const Segment& s, std::int64_t at, const T* values, std::intptr_t a
   }
 }
 
-// weights *= scales of the page's values.
-void ScaleWeights(const Segment& s, std::int64_t at, const float* scales) {
-  for (std::int64_t t = 0; t < s.unit->queries(); ++t) {
-    const Range seen = Seen(*s.unit, t, at, kPagePositions);
-    float* weights = s.scores + t * kSegmentPositions + (at - s.begin);
-    for (std::int64_t p = seen.first / 16 * 16; p < seen.last; p += 16) {
-      Vec16::Mul(Vec16::Load(weights + p), Vec16::Load(scales + p)).Store(weights + p);
-    }
-  }
-}
+// v += a page of int8 values times its weights. An int8_values header defines it.
+void SumInt8(const Segment& s, std::int64_t at, const std::byte* piece, std::intptr_t ahead,
+             float* v);
 
 void SumSegment(const Segment& s, float* v) {
   const Unit& unit = *s.unit;
@@ -264,10 +259,7 @@ void SumSegment(const Segment& s, float* v) {
         break;
       case KvType::kInt8:
         FetchScales(piece + attention::Int8CodeBytes(unit.call->head_dim), ahead);
-        ScaleWeights(
-            s, at,
-            reinterpret_cast<const float*>(piece + attention::Int8CodeBytes(unit.call->head_dim)));
-        SumPage(s, at, reinterpret_cast<const std::int8_t*>(piece), ahead, v);
+        SumInt8(s, at, piece, ahead, v);
     }
   }
 }

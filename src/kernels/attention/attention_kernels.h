@@ -89,10 +89,11 @@ struct Unit {
   }
 };
 
-// Floats of scratch that attend_segment needs: queries, scores, a page as floats, queries as
-// integers.
+// Floats of scratch that attend_segment needs: queries, scores, a page as floats, then queries or a
+// page's weights as integers.
 inline std::int64_t ScratchFloats(std::int64_t queries, std::int64_t padded_dim) {
-  return queries * (padded_dim + kSegmentPositions + padded_dim / 2 + 16) +
+  const std::int64_t query_floats = padded_dim / 2 + 16, weight_floats = kPagePositions / 2 + 1;
+  return queries * (padded_dim + kSegmentPositions + std::max(query_floats, weight_floats)) +
          kPagePositions * padded_dim;
 }
 
@@ -135,6 +136,12 @@ struct Kernel {
 
 std::span<const Kernel> Kernels();
 const Kernel& Find();
+
+// Floats of results that a run keeps until a unit's last segment is done (64 MB). Units beyond that
+// are not shared among threads.
+inline constexpr std::int64_t kMostKeptFloats = std::int64_t{1} << 24;
+// Floats of memory that a run of the calls on so many threads asks for. Reads only their numbers.
+std::int64_t WorkFloats(std::span<const AttentionArgs> calls, int num_threads);
 
 // hone::kernels::Attention and StoreKv with a given kernel.
 void AttentionWith(const Kernel& kernel, std::span<const AttentionArgs> calls, ThreadPool& pool,

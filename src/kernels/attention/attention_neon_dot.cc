@@ -22,6 +22,8 @@ HONE_TARGET_BEGIN(neon_dot)
 // After the scores.
 #include "kernels/attention/attention_body.h"
 #include "kernels/attention/attention_store.h"
+// After the body.
+#include "kernels/attention/int8_values_float.h"
 
 namespace hone::kernels::attention {
 

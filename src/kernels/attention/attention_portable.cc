@@ -17,6 +17,8 @@
 // After the scores.
 #include "kernels/attention/attention_body.h"
 #include "kernels/attention/attention_store.h"
+// After the body.
+#include "kernels/attention/int8_values_float.h"
 
 namespace hone::kernels::attention {
 

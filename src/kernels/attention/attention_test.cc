@@ -8,79 +8,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <vector>
 
-#include "kernels/aligned_buffer.h"
 #include "kernels/attention/attention_kernels.h"
+#include "kernels/attention/attention_test_util.h"
 #include "kernels/test_util.h"
 
 namespace hone::kernels {
 namespace {
-
-constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8};
-
-struct Shape {
-  std::int64_t heads, kv_heads, head_dim, positions;
-  KvType type;
-  std::int64_t window = 0;
-  float softcap = 0;
-};
-
-// AttentionWith for one call.
-void Attend(const attention::Kernel& kernel, const AttentionArgs& call, ThreadPool& pool) {
-  AttentionScratch scratch;
-  attention::AttentionWith(kernel, {&call, 1}, pool, scratch);
-}
-
-// A filled cache and queries for its last rows. Unused memory of the pages is NaN (of int8: their
-// scales).
-class Cache {
- public:
-  Cache(const attention::Kernel& kernel, const Shape& s) : shape(s) {
-    const std::int64_t row = s.kv_heads * s.head_dim;
-    const std::int64_t pages = (s.positions + kPagePositions - 1) / kPagePositions;
-    const std::uint64_t bytes = KvPageBytes(s.type, s.kv_heads, s.head_dim);
-    EXPECT_EQ(bytes % 64, 0U);
-    for (std::int64_t p = 0; p < 2 * pages; ++p) {
-      memory_.push_back(AllocateAligned(bytes));
-      std::memset(memory_.back().get(), 0xff, bytes);
-      (p < pages ? k_pages_ : v_pages_).push_back(memory_.back().get());
-    }
-    k_rows = RandomFloats(s.positions * row, 1);
-    v_rows = RandomFloats(s.positions * row, 2);
-    q = RandomFloats(s.positions * s.heads * s.head_dim, 3);
-    for (float& x : q) x *= 4;
-    for (const KvPart part : {KvPart::kKeys, KvPart::kValues}) {
-      const bool keys = part == KvPart::kKeys;
-      attention::StoreKvWith(kernel, s.type, part, (keys ? k_rows : v_rows).data(), s.positions, 0,
-                             s.kv_heads, s.head_dim, (keys ? k_pages_ : v_pages_).data());
-    }
-  }
-  AttentionArgs Rows(std::int64_t first, std::int64_t m, float* out) const {
-    AttentionArgs args;
-    args.q = q.data() + first * shape.heads * shape.head_dim;
-    args.out = out;
-    args.m = m;
-    args.first_position = first;
-    args.heads = shape.heads;
-    args.kv_heads = shape.kv_heads;
-    args.head_dim = shape.head_dim;
-    args.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-    args.window = shape.window;
-    args.softcap = shape.softcap;
-    args.kv_type = shape.type;
-    args.k_pages = k_pages_.data();
-    args.v_pages = v_pages_.data();
-    return args;
-  }
-  Shape shape;
-  std::vector<float> k_rows, v_rows, q;
-
- private:
-  std::vector<AlignedBuffer> memory_;
-  std::vector<void*> k_pages_, v_pages_;
-};
 
 void CompareWithTwin(const Shape& s, std::int64_t first, std::int64_t m) {
   for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
@@ -222,6 +157,52 @@ TEST(Attention, ReadsNothingBehindTheLastPosition) {
       std::vector<float> out(66 * 48);
       Attend(kernel, cache.Rows(0, 66, out.data()), pool);
       for (const float x : out) ASSERT_TRUE(std::isfinite(x)) << kernel.name;
+    }
+  }
+}
+
+// Queries of one sign and keys that are all of the largest code, with either sign: a sum that does
+// not fit would turn the order of the scores.
+TEST(Attention, Int8ScoresOfWideHeadsDoNotOverflow) {
+  ThreadPool pool(1);
+  for (const std::int64_t dim : {128, 516, 517, 520, 1040, 2048}) {
+    for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
+      Cache cache(kernel, {2, 1, dim, 20, KvType::kInt8});
+      std::fill(cache.q.begin(), cache.q.end(), 4.0f);
+      for (std::int64_t i = 0; i < 20 * dim; ++i) {
+        cache.k_rows[static_cast<std::size_t>(i)] = i / dim % 3 == 0 ? 1.0f : -1.0f;
+      }
+      cache.Store(kernel);
+      std::vector<float> got(static_cast<std::size_t>(2 * dim)), want = got;
+      AttentionArgs args = cache.Rows(19, 1, got.data());
+      args.scale = 1.0f / static_cast<float>(dim);  // scores of 4 and -4
+      Attend(kernel, args, pool);
+      args.out = want.data();
+      AttentionReference(args);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], kernel.int8_tolerance) << kernel.name << " dim " << dim;
+      }
+    }
+  }
+}
+
+TEST(Attention, WhatIsNotFiniteShowsInTheRowsThatSeeIt) {
+  ThreadPool pool(1);
+  for (const KvType type : kTypes) {
+    for (const attention::Kernel& kernel : Runnable(attention::Kernels())) {
+      for (const bool in_keys : {false, true}) {
+        Cache cache(kernel, {4, 1, 24, 90, type});
+        (in_keys ? cache.k_rows : cache.v_rows)[70 * 24 + 3] = std::nanf("");
+        cache.Store(kernel);
+        std::vector<float> out(90 * 96);
+        Attend(kernel, cache.Rows(0, 90, out.data()), pool);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          // A value is one column; its int8 scale is all of them.
+          const bool seen = i / 96 >= 70 && (in_keys || type == KvType::kInt8 || i % 24 == 3);
+          ASSERT_EQ(std::isnan(out[i]), seen)
+              << kernel.name << " " << KvTypeName(type) << " keys " << in_keys << " at " << i;
+        }
+      }
     }
   }
 }

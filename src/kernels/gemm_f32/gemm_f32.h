@@ -19,10 +19,11 @@ namespace hone::kernels::gemm_f32 {
 enum class WeightKind : std::uint8_t { kF32, kF16, kBf16 };
 
 struct Args {
-  const float* x = nullptr;      // [m, k], row stride k
-  const std::byte* w = nullptr;  // panels, PanelBytes(kind, k) each
-  const float* bias = nullptr;   // [n] or null
-  float* y = nullptr;            // [m, n] with row stride y_stride
+  const float* x = nullptr;  // [m, k], row stride k
+  // Panels, PanelBytes(kind, k) each, at any address of their type.
+  const std::byte* w = nullptr;
+  const float* bias = nullptr;  // [n] or null
+  float* y = nullptr;           // [m, n] with row stride y_stride
   std::int64_t m = 0, n = 0, k = 0, y_stride = 0;
 };
 using Fn = void (*)(const Args& args) noexcept;

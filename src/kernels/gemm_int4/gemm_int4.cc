@@ -99,48 +99,64 @@ HONE_INLINE F32x4 HalfToFloat(U32x4 h) {
   return std::bit_cast<F32x4>(bits | sign);
 }
 
-// The sums of four rows over count blocks of kSumBlock codes. sums is [*, 16].
-HONE_INLINE U32x4 AddSums(const std::int32_t* sums, std::int64_t count) {
-  U32x4 total = {};
-  for (std::int64_t i = 0; i < count; ++i) total += LoadU32x4(sums + i * kPanelRows);
-  return total;
-}
-
-// sums is [count, 16].
-void PackRowHead(const std::byte* scales, std::int64_t rows, const std::int32_t* sums,
-                 std::int64_t count, std::byte* panel) {
-  float row_scales[kPanelRows] = {};
-  for (int r = 0; r < kPanelRows; r += 4) StoreU32x4(AddSums(sums + r, count), panel + r * 4);
-  std::memcpy(row_scales, scales, static_cast<std::size_t>(rows) * 4);
-  std::memcpy(panel + 64, row_scales, sizeof(row_scales));
-}
-
-// sums is [k / kSumBlock, 16].
-void PackBlockHead(const std::byte* scales, std::int64_t rows, std::int64_t k, std::int64_t block,
-                   const std::int32_t* sums, std::byte* panel) {
-  const std::int64_t blocks = k / block;
-  const std::int64_t scale_bytes = ScaleBytes(k, block);
-  const std::int64_t count = block / kSumBlock;
-  std::byte* out = panel + kPanelHeadBytes;
-  std::memset(out + blocks * kPanelRows * 2, 0,
-              static_cast<std::size_t>(scale_bytes - blocks * kPanelRows * 2));
-  F32x4 corrections[kPanelRows / 4] = {};
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    std::uint16_t halves[kPanelRows] = {};
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::memcpy(&halves[r], scales + (r * blocks + b) * 2, 2);
-    }
-    std::memcpy(out + b * kPanelRows * 2, halves, sizeof(halves));
-    for (int i = 0; i < kPanelRows / 4; ++i) {
-      const std::uint16_t* h = halves + i * 4;
-      const auto sum = std::bit_cast<I32x4>(AddSums(sums + b * count * kPanelRows + i * 4, count));
-      corrections[i] +=
-          HalfToFloat(U32x4{h[0], h[1], h[2], h[3]}) * __builtin_convertvector(sum, F32x4);
-    }
+// What stands before a panel's codes. It is made while they are packed, from the rows' sums of each
+// kSumBlock codes in rising order, so that a long row needs no more memory than a short one.
+class PanelHead {
+ public:
+  PanelHead(const std::byte* scales, std::int64_t rows, std::int64_t k, std::int64_t block,
+            std::byte* panel)
+      : scales_(scales), rows_(rows), block_(block), panel_(panel) {
+    if (block_ != 0) blocks_ = k / block_;
   }
-  std::memcpy(panel, corrections, sizeof(corrections));
-  std::memset(panel + 64, 0, 64);
-}
+
+  // The sums of the next kSumBlock codes of each row, or of what a row has left; sums is [16].
+  void Add(const std::int32_t* sums) {
+    for (int i = 0; i < kQuads; ++i) sums_[i] += LoadU32x4(sums + i * 4);
+    in_block_ += kSumBlock;
+    if (block_ != 0 && in_block_ == block_) EndBlock();
+  }
+
+  void Finish() {
+    if (block_ == 0) {
+      float row_scales[kPanelRows] = {};
+      std::memcpy(row_scales, scales_, static_cast<std::size_t>(rows_) * 4);
+      std::memcpy(panel_, sums_, sizeof(sums_));
+      std::memcpy(panel_ + 64, row_scales, sizeof(row_scales));
+      return;
+    }
+    const std::int64_t used = blocks_ * kPanelRows * 2;
+    std::memset(panel_ + kPanelHeadBytes + used, 0,
+                static_cast<std::size_t>(CeilDiv(used, 64) * 64 - used));
+    std::memcpy(panel_, corrections_, sizeof(corrections_));
+    std::memset(panel_ + 64, 0, 64);
+  }
+
+ private:
+  static constexpr int kQuads = kPanelRows / 4;
+
+  void EndBlock() {
+    std::uint16_t halves[kPanelRows] = {};
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      std::memcpy(&halves[r], scales_ + (r * blocks_ + done_) * 2, 2);
+    }
+    std::memcpy(panel_ + kPanelHeadBytes + done_ * kPanelRows * 2, halves, sizeof(halves));
+    for (int i = 0; i < kQuads; ++i) {
+      const std::uint16_t* h = halves + i * 4;
+      corrections_[i] += HalfToFloat(U32x4{h[0], h[1], h[2], h[3]}) *
+                         __builtin_convertvector(std::bit_cast<I32x4>(sums_[i]), F32x4);
+      sums_[i] = U32x4{};
+    }
+    in_block_ = 0;
+    ++done_;
+  }
+
+  const std::byte* scales_;
+  std::int64_t rows_, block_;
+  std::byte* panel_;
+  std::int64_t blocks_ = 0, done_ = 0, in_block_ = 0;  // blocks of the row, that are done; codes
+  U32x4 sums_[kQuads] = {};                            // of the block, or of the whole row
+  F32x4 corrections_[kQuads] = {};
+};
 
 }  // namespace
 
@@ -150,32 +166,33 @@ const Kernel& Find() { return FirstSupported(Kernels()); }
 
 void PackPanel(const std::byte* codes, const std::byte* scales, std::int64_t rows, std::int64_t k,
                std::int64_t block, std::byte* panel) {
-  HONE_DCHECK(rows >= 1 && rows <= kPanelRows && k % 2 == 0 && TakesBlock(block, k));
-  std::int32_t sums[kMaxDepth / kSumBlock * kPanelRows];  // of kSumBlock codes each
+  HONE_DCHECK(rows >= 1 && rows <= kPanelRows && k >= 2 && k % 2 == 0 && k <= kMaxDepth &&
+              TakesBlock(block, k));
   std::byte* out = panel + kPanelHeadBytes + ScaleBytes(k, block);
   const std::int64_t row_bytes = k / 2;
   const PanelRows source(codes, rows, row_bytes);
+  PanelHead head(scales, rows, k, block, panel);
   // A cache line of each row at a time: rows a power of two apart would push each other out.
   constexpr std::int64_t kLine = 128;
   const std::int64_t whole = k / kSumBlock * kSumBlock;
   for (std::int64_t line = 0; line < whole; line += kLine) {
     const std::int64_t end = std::min(line + kLine, whole);
+    std::int32_t sums[kLine / kSumBlock][kPanelRows];
     for (std::int64_t r = 0; r < kPanelRows; r += 4) {
       for (std::int64_t j = line; j < end; j += kSumBlock) {
-        PackQuad(source, r, j / 2, out + j * 8 + r * 4, sums + j / kSumBlock * kPanelRows + r);
+        PackQuad(source, r, j / 2, out + j * 8 + r * 4, sums[(j - line) / kSumBlock] + r);
       }
     }
+    for (std::int64_t j = line; j < end; j += kSumBlock) head.Add(sums[(j - line) / kSumBlock]);
   }
-  std::int32_t* rest = sums + whole / kSumBlock * kPanelRows;
-  if (whole < k) std::fill_n(rest, kPanelRows, 0);
-  for (std::int64_t j = whole; j < k; j += 8) {
-    PackGroup(source, j / 2, row_bytes, out + j * 8, rest);
+  if (whole < k) {
+    std::int32_t sums[kPanelRows] = {};
+    for (std::int64_t j = whole; j < k; j += 8) {
+      PackGroup(source, j / 2, row_bytes, out + j * 8, sums);
+    }
+    head.Add(sums);
   }
-  if (block == 0) {
-    PackRowHead(scales, rows, sums, CeilDiv(k, kSumBlock), panel);
-  } else {
-    PackBlockHead(scales, rows, k, block, sums, panel);
-  }
+  head.Finish();
 }
 
 }  // namespace hone::kernels::gemm_int4

@@ -91,32 +91,31 @@ double Magnitude(const Matrix& w, const IntGemmArgs& a, std::int64_t i, std::int
 }
 
 void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
-             std::int64_t block, bool with_bias) {
+             std::int64_t block, bool with_bias, const Placement& at = {}) {
   const Matrix w(n, k, block, static_cast<std::uint32_t>(k + block));
-  const std::vector<std::byte> panels = w.Pack(n, k, block);
-  IntRows rows(m, k, 11);
+  const IntRows rows(m, k, 11);
   const std::vector<float> bias = RandomFloats(n, 12);
-  std::vector<float> y(static_cast<std::size_t>(m * n + 1), -7.0f), want = y;
-  IntGemmArgs args = rows.args;
-  args.w = panels.data();
-  args.panel_bytes = PanelBytes(k, block);
-  args.block = block;
-  args.bias = with_bias ? bias.data() : nullptr;
-  args.n = n;
-  args.y_stride = n;
-  args.y = want.data();
-  Reference(args, w.codes.data(), w.scales.data());
-  args.y = y.data();
-  kernel.fn(args);
-  for (std::int64_t i = 0; i < m * n; ++i) {
-    const double expected = want[static_cast<std::size_t>(i)];
-    const double limit =
-        kernel.tolerance * Magnitude(w, args, i / n, i % n) + 2.4e-7 * std::fabs(expected) + 1e-7;
-    ASSERT_NEAR(y[static_cast<std::size_t>(i)], expected, limit)
-        << kernel.name << " m " << m << " n " << n << " k " << k << " block " << block << " at "
-        << i;
+  PlacedIntGemm call(rows, w.Pack(n, k, block), with_bias ? bias.data() : nullptr, n, at);
+  call.args.panel_bytes = PanelBytes(k, block);
+  call.args.block = block;
+  kernel.fn(call.args);
+  std::vector<float> want(static_cast<std::size_t>(m * n));
+  IntGemmArgs twin = call.args;
+  twin.y = want.data();
+  twin.y_stride = n;
+  Reference(twin, w.codes.data(), w.scales.data());
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t r = 0; r < n; ++r) {
+      const double expected = want[static_cast<std::size_t>(i * n + r)];
+      const double limit =
+          kernel.tolerance * Magnitude(w, call.args, i, r) + 2.4e-7 * std::fabs(expected) + 1e-7;
+      ASSERT_NEAR(call.args.y[i * call.args.y_stride + r], expected, limit)
+          << kernel.name << " m " << m << " n " << n << " k " << k << " block " << block << " at "
+          << i << ", " << r << at.Text();
+    }
   }
-  ASSERT_EQ(y.back(), -7.0f) << kernel.name << " wrote past the end";
+  ASSERT_TRUE(call.Intact()) << kernel.name << " wrote beside y: m " << m << " n " << n << " k "
+                             << k << " block " << block << at.Text();
 }
 
 TEST(GemmInt4, EqualsTheTwinWithBlockScales) {
@@ -152,6 +151,47 @@ TEST(GemmInt4, EqualsTheTwinWithRowScales) {
     for (const std::int64_t n : {1, 15, 16, 37}) Compare(kernel, 5, n, 34, 0, true);
     for (const std::int64_t m : {1, 4, 13}) Compare(kernel, m, 131, 1034, 0, true);
     Compare(kernel, 1, 3, kMaxDepth, 0, false);
+  }
+}
+
+TEST(GemmInt4, TakesArraysAtAnyAddressAndTouchesNothingElse) {
+  for (const Kernel& kernel : TestKernels()) {
+    for (const Placement& at : kPlacements) {
+      for (const std::int64_t m : {1, 3, 5, 7, 13, 49}) {
+        Compare(kernel, m, 33, 96, 32, true, at);
+        Compare(kernel, m, 47, 288, 96, false, at);
+      }
+      for (const std::int64_t n : {1, 7, 15, 16, 17, 31}) Compare(kernel, 5, n, 128, 128, true, at);
+      for (const std::int64_t k : {2, 6, 26, 34, 62, 66, 194}) {
+        for (const std::int64_t m : {1, 3, 13}) Compare(kernel, m, 19, k, 0, k % 4 == 2, at);
+      }
+      Compare(kernel, 61, 49, 1152, 32, true, at);
+      Compare(kernel, 3, 17, 1280, 640, true, at);
+    }
+  }
+}
+
+TEST(GemmInt4, IndicesMayPass32Bits) {
+  const std::int64_t n = 33, k = 96;
+  for (const std::int64_t block : {0, 32}) {
+    const Matrix w(n, k, block, 7);
+    const std::vector<std::byte> panels = w.Pack(n, k, block);
+    for (const std::int64_t m : {1, 5, 13, 49}) {
+      const IntRows rows(m, k, 9);
+      std::vector<float> want(static_cast<std::size_t>(m * n));
+      IntGemmArgs args = rows.args;
+      args.w = panels.data();
+      args.panel_bytes = PanelBytes(k, block);
+      args.block = block;
+      args.n = args.y_stride = n;
+      args.y = want.data();
+      for (const Kernel& kernel : TestKernels()) {
+        kernel.fn(args);
+        const std::vector<float> got = RunFarApart(kernel.fn, args);
+        if (got.empty()) GTEST_SKIP() << "the system refuses the address space";
+        ASSERT_EQ(got, want) << kernel.name << " m " << m << " block " << block;
+      }
+    }
   }
 }
 

@@ -52,31 +52,32 @@ struct Matrix {
   std::vector<float> scales;
 };
 
-void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k, bool with_bias) {
+void Compare(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k, bool with_bias,
+             const Placement& at = {}) {
   const Matrix w(n, k, static_cast<std::uint32_t>(k));
-  const std::vector<std::byte> panels = w.Pack(kernel, n, k);
-  IntRows rows(m, k, 11);
+  const IntRows rows(m, k, 11);
   const std::vector<float> bias = RandomFloats(n, 12);
-  std::vector<float> y(static_cast<std::size_t>(m * n + 1), -7.0f), want = y;
-  IntGemmArgs args = rows.args;
-  args.w = panels.data();
-  args.panel_bytes = PanelBytes(k);
-  args.bias = with_bias ? bias.data() : nullptr;
-  args.n = n;
-  args.y_stride = n;
-  args.y = want.data();
-  Reference(args, w.data(), w.scales.data());
-  args.y = y.data();
-  kernel.fn(args);
-  for (std::int64_t i = 0; i < m * n; ++i) {
-    const double expected = want[static_cast<std::size_t>(i)];
-    const double product = expected - (with_bias ? bias[static_cast<std::size_t>(i % n)] : 0.0f);
-    const double limit =
-        kernel.tolerance * std::fabs(product) + std::fabs(expected) * 1.2e-7 + 1e-7 * with_bias;
-    ASSERT_NEAR(y[static_cast<std::size_t>(i)], expected, limit)
-        << kernel.name << " m " << m << " n " << n << " k " << k << " at " << i;
+  PlacedIntGemm call(rows, w.Pack(kernel, n, k), with_bias ? bias.data() : nullptr, n, at);
+  call.args.panel_bytes = PanelBytes(k);
+  kernel.fn(call.args);
+  std::vector<float> want(static_cast<std::size_t>(m * n));
+  IntGemmArgs twin = call.args;
+  twin.y = want.data();
+  twin.y_stride = n;
+  Reference(twin, w.data(), w.scales.data());
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t r = 0; r < n; ++r) {
+      const double expected = want[static_cast<std::size_t>(i * n + r)];
+      const double product = expected - (with_bias ? bias[static_cast<std::size_t>(r)] : 0.0f);
+      const double limit =
+          kernel.tolerance * std::fabs(product) + std::fabs(expected) * 1.2e-7 + 1e-7 * with_bias;
+      ASSERT_NEAR(call.args.y[i * call.args.y_stride + r], expected, limit)
+          << kernel.name << " m " << m << " n " << n << " k " << k << " at " << i << ", " << r
+          << at.Text();
+    }
   }
-  ASSERT_EQ(y.back(), -7.0f) << kernel.name << " wrote past the end";
+  ASSERT_TRUE(call.Intact()) << kernel.name << " wrote beside y: m " << m << " n " << n << " k "
+                             << k << at.Text();
 }
 
 TEST(GemmInt8, EqualsTheTwinForEveryShape) {
@@ -90,6 +91,41 @@ TEST(GemmInt8, EqualsTheTwinForEveryShape) {
     Compare(kernel, 1, 16, 8191, true);
     // Several strips of columns and chunks of k, with ends that fill none of them.
     for (const std::int64_t m : {1, 4, 13}) Compare(kernel, m, 131, 1029, true);
+  }
+}
+
+TEST(GemmInt8, TakesArraysAtAnyAddressAndTouchesNothingElse) {
+  for (const Kernel& kernel : TestKernels()) {
+    for (const Placement& at : kPlacements) {
+      for (const std::int64_t m : {1, 3, 5, 7, 13, 29}) {
+        for (const std::int64_t k : {1, 3, 17, 63, 65, 129}) Compare(kernel, m, 35, k, true, at);
+      }
+      for (const std::int64_t n : {1, 7, 15, 16, 17, 31, 49}) {
+        Compare(kernel, 3, n, 67, false, at);
+        Compare(kernel, 9, n, 64, true, at);
+      }
+    }
+  }
+}
+
+TEST(GemmInt8, IndicesMayPass32Bits) {
+  const std::int64_t n = 33, k = 65;
+  const Matrix w(n, k, 7);
+  for (const std::int64_t m : {1, 5, 13, 29}) {
+    const IntRows rows(m, k, 9);
+    for (const Kernel& kernel : TestKernels()) {
+      const std::vector<std::byte> panels = w.Pack(kernel, n, k);
+      std::vector<float> want(static_cast<std::size_t>(m * n));
+      IntGemmArgs args = rows.args;
+      args.w = panels.data();
+      args.panel_bytes = PanelBytes(k);
+      args.n = args.y_stride = n;
+      args.y = want.data();
+      kernel.fn(args);
+      const std::vector<float> got = RunFarApart(kernel.fn, args);
+      if (got.empty()) GTEST_SKIP() << "the system refuses the address space";
+      ASSERT_EQ(got, want) << kernel.name << " m " << m;
+    }
   }
 }
 

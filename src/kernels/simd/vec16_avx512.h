@@ -73,13 +73,7 @@ struct Vec16 {
         _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x.v)), other.v, negative.v)};
   }
   static HONE_INLINE Vec16 ScaleByPow2(Vec16 p, Vec16 t) {
-    const __m512i n = _mm512_sub_epi32(_mm512_castps_si512(t.v), _mm512_set1_epi32(0x4b400000));
-    const __m512i half = _mm512_srai_epi32(n, 1);
-    const __m512i rest = _mm512_sub_epi32(n, half);
-    const __m512i bias = _mm512_set1_epi32(127);
-    const __m512 a = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23));
-    const __m512 b = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(rest, bias), 23));
-    return {_mm512_mul_ps(_mm512_mul_ps(p.v, a), b)};
+    return {_mm512_scalef_ps(p.v, _mm512_sub_ps(t.v, _mm512_set1_ps(12582912.0f)))};
   }
   HONE_INLINE void StoreRounded(std::int32_t offset, std::int8_t* out) const {
     const __m512i n = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(offset));
