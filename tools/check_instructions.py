@@ -194,7 +194,7 @@ def executed_part(build):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--arm64", type=pathlib.Path)
     parser.add_argument("--update", action="store_true")

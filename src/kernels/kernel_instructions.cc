@@ -71,13 +71,14 @@ struct Attend {
     args.k_pages = keys.data();
     args.v_pages = values.data();
   }
-  void Run() { Attention({&args, 1}, pool); }
+  void Run() { Attention({&args, 1}, pool, scratch); }
 
   ThreadPool& pool;
   std::vector<AlignedBuffer> memory;
   std::vector<void*> keys, values;
   std::vector<float> q, out;
   AttentionArgs args;
+  AttentionScratch scratch;
 };
 
 // A row of 4096 values.
