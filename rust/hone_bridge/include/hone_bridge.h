@@ -115,8 +115,8 @@ enum hb_grammar_kind {
 /* What can be said about a grammar without a vocabulary: the errors of hb_matcher_new but those
  * about tokens. */
 int hb_grammar_check(int kind, const char* text, size_t size, hb_buf* err);
-int hb_matcher_new(const hb_vocab* vocab, int kind, const char* text, size_t size,
-                   hb_matcher** out, hb_buf* err);
+int hb_matcher_new(const hb_vocab* vocab, int kind, const char* text, size_t size, hb_matcher** out,
+                   hb_buf* err);
 int hb_matcher_clone(const hb_matcher* matcher, hb_matcher** out, hb_buf* err);
 void hb_matcher_free(hb_matcher* matcher);
 /* Bit id % 32 of word id / 32: whether the token may come next. n_words is (n_logits + 31) / 32. */

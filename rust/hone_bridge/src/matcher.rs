@@ -10,7 +10,7 @@ use llguidance::TokenParser;
 
 use crate::buf::{slice, store, HbBuf};
 use crate::grammar::{self, Kind};
-use crate::guard::{caught, deep, finish, Fail, BAD_ARGUMENT, LIMIT, RUNTIME, SYNTAX, UNSUPPORTED};
+use crate::guard::{caught, deep, finish, Fail, BAD_ARGUMENT, RUNTIME, SYNTAX, UNSUPPORTED};
 use crate::vocab::{has_bit, HbVocab, Vocab};
 
 const MAY_END: u32 = 1;
@@ -389,6 +389,7 @@ pub unsafe extern "C" fn hb_matcher_warnings(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::LIMIT;
     use crate::vocab::tests::byte_vocab;
 
     const END: u32 = 259;
