@@ -112,6 +112,8 @@ std::optional<std::int32_t> Tokenizer::TokenId(std::string_view piece) const {
   return static_cast<std::int32_t>(id);
 }
 
+const void* Tokenizer::handle() const { return impl_ == nullptr ? nullptr : impl_->handle; }
+
 std::int64_t Tokenizer::size() const { return hb_tokenizer_size(impl_->handle); }
 
 const std::vector<AddedToken>& Tokenizer::added_tokens() const { return impl_->added; }

@@ -46,6 +46,8 @@ class Tokenizer {
 
  private:
   friend class StreamDecoder;
+  friend class Vocabulary;
+  const void* handle() const;  // of the Rust library
   struct Impl;
   std::shared_ptr<const Impl> impl_;
 };

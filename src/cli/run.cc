@@ -13,6 +13,7 @@
 #include <random>
 #include <utility>
 
+#include "cli/answer_grammar.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/conversation.h"
@@ -40,6 +41,7 @@ struct RunArgs {
   std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<std::int64_t> seed;
   std::string save_state, load_state;
+  GrammarArgs grammar;
 };
 
 Status CheckRange(const char* option, const std::optional<float>& value, float low, float high) {
@@ -75,6 +77,10 @@ Status CheckArgs(const RunArgs& args) {
   if (args.raw && !args.prompt) return Status(Code::kInvalidArgument, "--raw needs a prompt (-p)");
   if (args.json && !args.prompt)
     return Status(Code::kInvalidArgument, "--json needs a prompt (-p)");
+  if (args.grammar.any() && !args.prompt) {
+    return Status(Code::kInvalidArgument,
+                  "--json-schema, --regex and --grammar need a prompt (-p)");
+  }
   HONE_TRY(CheckStatePath(args.save_state, args.model));
   if (args.raw && args.system) {
     return Status(Code::kInvalidArgument,
@@ -164,6 +170,7 @@ Json AnswerJson(const runtime::Engine& engine, std::span<const std::int32_t> pro
   speculation.Set("steps", Json(answer.speculation.steps));
   speculation.Set("drafted_tokens", Json(answer.speculation.drafted));
   speculation.Set("accepted_tokens", Json(answer.speculation.accepted));
+  speculation.Set("forced_tokens", Json(answer.speculation.forced));
   out.Set("speculation", std::move(speculation));
   out.Set("engine", Json(engine.runs_graph() ? "graph" : "kernels"));
   if (!engine.runs_graph()) {
@@ -183,7 +190,13 @@ void PrintNow(std::string_view text) {
   std::fflush(stdout);
 }
 
-Status AnswerOnce(const RunArgs& args, runtime::Engine& engine, Conversation conversation) {
+Status AnswerOnce(const RunArgs& args, const std::optional<bridge::Grammar>& grammar,
+                  runtime::Engine& engine, Conversation conversation) {
+  std::optional<bridge::TokenMatcher> matcher;
+  if (grammar) {
+    HONE_ASSIGN(bridge::TokenMatcher compiled, CompileGrammar(engine, *grammar));
+    matcher.emplace(std::move(compiled));
+  }
   std::vector<std::int32_t> prompt;
   std::string rendered;
   if (args.raw) {
@@ -199,6 +212,11 @@ Status AnswerOnce(const RunArgs& args, runtime::Engine& engine, Conversation con
   options.max_tokens = args.max_tokens.value_or(0);
   options.speculation = SpeculationFromWord(args.speculate);
   options.cancel = CancelFlag();
+  if (matcher) {
+    options.constraint =
+        AnswerConstraint(*matcher, engine.text(), BeginsThinking(engine.text(), rendered),
+                         !args.raw && args.think != "off");
+  }
   if (!args.json) options.on_text = PrintNow;
   auto answer = runtime::Generate(engine, *conversation.sequence, prompt, options);
   if (!answer.ok()) return std::move(answer).status();
@@ -209,6 +227,9 @@ Status AnswerOnce(const RunArgs& args, runtime::Engine& engine, Conversation con
   }
   if (answer->finish == runtime::FinishReason::kCancelled) {
     return Status(Code::kCancelled, "cancelled");
+  }
+  if (matcher && !matcher->MayEnd()) {
+    PrintNote("the answer was cut before it was complete: it does not follow the grammar yet");
   }
   if (!args.raw) {
     EndTurn(conversation.messages, answer,
@@ -376,6 +397,7 @@ class Chat {
 
 Status Run(const RunArgs& args) {
   HONE_TRY(CheckArgs(args));
+  HONE_ASSIGN(const std::optional<bridge::Grammar> grammar, ReadGrammar(args.grammar));
   CancelFlag();
   HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
@@ -388,7 +410,7 @@ Status Run(const RunArgs& args) {
                   "--save-state: the bundle's own graph runs, and its cache cannot be saved");
   }
   HONE_ASSIGN(Conversation conversation, OpenConversation(*engine, args.load_state, args.system));
-  if (args.prompt) return AnswerOnce(args, *engine, std::move(conversation));
+  if (args.prompt) return AnswerOnce(args, grammar, *engine, std::move(conversation));
   return Chat(args, *engine, std::move(conversation)).Run();
 }
 
@@ -439,6 +461,12 @@ void RegisterRun(CLI::App& app, Command* selected) {
                   "Write the conversation with its cache to this file at the end");
   run->add_option("--load-state", args->load_state,
                   "Go on with a conversation from --save-state; its tokens are not computed again");
+  run->add_option("--json-schema", args->grammar.json_schema,
+                  "The answer is JSON that follows this schema: a file, or the schema itself");
+  run->add_option("--regex", args->grammar.regex,
+                  "The whole answer matches this regular expression (Rust's syntax)");
+  run->add_option("--grammar", args->grammar.grammar,
+                  "The answer follows the Lark grammar in this file");
   run->add_flag("--json", args->json, "Print one JSON object: text, ids, timings");
   run->callback([args, selected] { *selected = [args] { return Run(*args); }; });
 }

@@ -9,11 +9,12 @@
 //
 // A step may feed guessed tokens behind the chosen one. Each row's logits then choose a token as if
 // the row had come alone; while that is the guessed one, the next row is the next step's result.
-// The rest is cut off the sequence.
+// The rest is cut off the sequence. Tokens that a grammar forces are guesses that come true.
 #include "runtime/decode_loop.h"
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,9 @@ std::int64_t TokenLimit(const GenerateOptions& options, std::int64_t room) {
   return options.max_tokens > 0 ? std::min(options.max_tokens, room) : room;
 }
 
+// Most forced tokens of one step.
+constexpr std::size_t kMaxForced = 32;
+
 class Decoder {
  public:
   Decoder(Engine& engine, Sequence& sequence, const GenerateOptions& options)
@@ -72,7 +76,7 @@ class Decoder {
         options_(options),
         speculates_(options.speculation != Speculation::kOff && MaySpeculate(engine)),
         speculator_(options.speculation, speculates_ ? engine.spec().max_positions : 0),
-        sampler_(options.sampler, engine.text().suppress_ids),
+        chooser_(engine.text(), options.sampler, options.constraint),
         stream_(engine.text().tokenizer ? &*engine.text().tokenizer : nullptr, options.skip_special,
                 StopStrings(engine, options), options.on_text) {}
 
@@ -117,7 +121,12 @@ class Decoder {
 
     const Stopwatch decoding;
     while (running) {
-      HONE_ASSIGN(const std::int32_t id, Choose());
+      HONE_ASSIGN(const std::optional<std::int32_t> chosen, Choose());
+      if (!chosen) {
+        End(FinishReason::kStop);
+        break;
+      }
+      const std::int32_t id = *chosen;
       if (result_.timings.first_token_seconds == 0) {
         result_.timings.first_token_seconds = total.Seconds();
         if (speculates_) {
@@ -125,6 +134,7 @@ class Decoder {
         }
       }
       HONE_ASSIGN(running, Accept(id));
+      if (running && chooser_.done()) running = End(FinishReason::kStop);
       if (running && static_cast<std::int64_t>(result_.ids.size()) == limit_) {
         running = End(FinishReason::kLength);
       }
@@ -160,24 +170,31 @@ class Decoder {
       if (IsCancelled(options_)) return End(FinishReason::kCancelled);
       ++row_;
       ++confirmed_;
-      ++result_.speculation.accepted;
+      ++(are_forced_ ? result_.speculation.forced : result_.speculation.accepted);
       return true;
     }
     if (!guessed_.empty()) {
-      speculator_.CountAccepted(static_cast<int>(row_));
+      if (!are_forced_) speculator_.CountAccepted(static_cast<int>(row_));
       sequence_.Truncate(confirmed_);
       guessed_ = {};
     }
     row_ = 0;
-    if (speculates_) {
-      guessed_ = speculator_.Propose(limit_ - static_cast<std::int64_t>(result_.ids.size()) - 1);
-    }
+    if (speculates_) Guess(limit_ - static_cast<std::int64_t>(result_.ids.size()) - 1);
     if (!guessed_.empty()) return FeedGuessed(id);
     const Stopwatch step;
     HONE_ASSIGN(const bool running, Feed({&id, 1}, /*all_logits=*/false));
     if (running && speculates_) speculator_.CountStep(step.Seconds());
     if (running) ++confirmed_;
     return running;
+  }
+
+  // Tokens that may follow the last one: those that the grammar forces, else guessed ones.
+  void Guess(std::int64_t limit) {
+    const std::span<const std::int32_t> forced = chooser_.Forced();
+    const auto most = std::min({kMaxForced, static_cast<std::size_t>(limit), forced.size()});
+    forced_.assign(forced.begin(), forced.begin() + static_cast<std::ptrdiff_t>(most));
+    are_forced_ = !forced_.empty();
+    guessed_ = are_forced_ ? std::span<const std::int32_t>(forced_) : speculator_.Propose(limit);
   }
 
   Result<bool> FeedGuessed(std::int32_t id) {
@@ -190,26 +207,21 @@ class Decoder {
       guessed_ = {};
       speculates_ = false;
       running = Feed({&id, 1}, /*all_logits=*/false);
-    } else if (*running) {
+    } else if (*running && !are_forced_) {
       speculator_.CountStep(step.Seconds());
       ++result_.speculation.steps;
       result_.speculation.drafted += static_cast<std::int64_t>(guessed_.size());
-    } else {
+    } else if (!*running) {
       guessed_ = {};
     }
     if (running.ok() && *running) ++confirmed_;
     return running;
   }
 
-  Result<std::int32_t> Choose() {
+  Result<std::optional<std::int32_t>> Choose() {
     const auto vocab = static_cast<std::size_t>(engine_.spec().vocab);
-    const std::int32_t id =
-        sampler_.Sample(std::span<const float>(logits_).subspan(row_ * vocab, vocab),
-                        sequence_.tokens().first(static_cast<std::size_t>(confirmed_)));
-    if (id >= 0) return id;
-    return Status(Code::kDataLoss,
-                  StrCat("the model gave no usable logit at position ", confirmed_,
-                         ": all are NaN, minus infinity or suppressed; the weights are damaged"));
+    return chooser_.Choose(std::span<const float>(logits_).subspan(row_ * vocab, vocab),
+                           sequence_.tokens().first(static_cast<std::size_t>(confirmed_)));
   }
 
   // Takes the chosen token into the answer, or ends the answer with it.
@@ -232,13 +244,15 @@ class Decoder {
   const GenerateOptions& options_;
   bool speculates_;
   Speculator speculator_;
-  Sampler sampler_;
+  TokenChooser chooser_;
   TextStream stream_;
   std::int64_t limit_ = 0;                 // most tokens of the answer
   std::int64_t confirmed_ = 0;             // tokens of the sequence that are certain
   std::vector<float> logits_;              // of the rows of the last step, [rows, vocab]
   std::size_t row_ = 0;                    // whose logits choose the next token
   std::span<const std::int32_t> guessed_;  // tokens of rows 1 and up of the last step
+  bool are_forced_ = false;                // whether a grammar forces guessed_
+  std::vector<std::int32_t> forced_;
   std::vector<std::int32_t> fed_;
   std::string kept_text_;  // what a fused stop token adds to the answer
   Generation result_;

@@ -15,6 +15,7 @@
 #include "runtime/draft.h"
 #include "runtime/engine.h"
 #include "runtime/sampler.h"
+#include "runtime/token_chooser.h"
 
 namespace hone::runtime {
 
@@ -30,6 +31,10 @@ struct GenerateOptions {
   // only the speed changes. Has no effect on graphs, and on models whose rope frequencies follow
   // the length of the sequence: there a token's step is part of its result.
   Speculation speculation = Speculation::kAuto;
+  // What the answer must look like. Where the grammar leaves no choice, several tokens run in one
+  // step (under the same conditions as guessed ones). A complete answer ends with kStop, also
+  // without a stop token; one that is cut (kLength, a stop string) may be incomplete.
+  Constraint constraint;
   const std::atomic<bool>* cancel = nullptr;
   // Called with whole UTF-8 text as it becomes certain (text that may begin a stop string is held
   // back).
@@ -47,6 +52,7 @@ struct SpeculationCounts {
   std::int64_t steps = 0;     // that ran guessed tokens
   std::int64_t drafted = 0;   // guessed tokens in them
   std::int64_t accepted = 0;  // of these, in the answer
+  std::int64_t forced = 0;    // tokens that a grammar forced, run in the step of the one before
 };
 
 struct Generation {

@@ -100,6 +100,20 @@ double ApproximateTotal(std::span<const float> values, float best, float tempera
   return total;
 }
 
+// Values whose bit is not set become minus infinity.
+void Mask(std::span<float> values, std::span<const std::uint32_t> allowed) {
+  constexpr std::size_t kBits = 32;
+  for (std::size_t begin = 0; begin < values.size(); begin += kBits) {
+    const std::size_t word_idx = begin / kBits;
+    const std::uint32_t word = word_idx < allowed.size() ? allowed[word_idx] : 0;
+    if (word == ~std::uint32_t{0}) continue;
+    const std::size_t count = std::min(kBits, values.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      if ((word >> i & 1U) == 0) values[begin + i] = kNever;
+    }
+  }
+}
+
 // Weights of candidates relative to the best one, and their sum. The sum over a whole vocabulary is
 // approximate until a comparison is too close for that.
 class Softmax {
@@ -159,10 +173,11 @@ bool Sampler::has_penalties() const {
   return repetition || options_.presence_penalty != 0 || options_.frequency_penalty != 0;
 }
 
-std::int32_t Sampler::Sample(std::span<const float> logits, std::span<const std::int32_t> history) {
+std::int32_t Sampler::Sample(std::span<const float> logits, std::span<const std::int32_t> history,
+                             std::span<const std::uint32_t> allowed) {
   const bool greedy = !(options_.temperature > 0) || options_.top_k == 1;
-  if (greedy && !has_penalties()) return Best(logits);
-  CopyAllowed(logits);
+  if (greedy && !has_penalties() && allowed.empty()) return Best(logits);
+  CopyAllowed(logits, allowed);
   if (has_penalties()) Penalize(history);
   if (greedy) return Best(values_);
   ranking_.Reset(values_);
@@ -197,8 +212,9 @@ std::int32_t Sampler::Best(std::span<const float> values) const {
          static_cast<std::int32_t>(first);
 }
 
-// values_ are the logits, none over the largest float, NaN and suppressed ids as minus infinity.
-void Sampler::CopyAllowed(std::span<const float> logits) {
+// values_ are the logits, none over the largest float; NaN, suppressed and masked ids are minus
+// infinity.
+void Sampler::CopyAllowed(std::span<const float> logits, std::span<const std::uint32_t> allowed) {
   values_.resize(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float limited = logits[i] < kMax ? logits[i] : kMax;
@@ -209,6 +225,7 @@ void Sampler::CopyAllowed(std::span<const float> logits) {
       values_[static_cast<std::size_t>(id)] = kNever;
     }
   }
+  if (!allowed.empty()) Mask(values_, allowed);
 }
 
 void Sampler::Penalize(std::span<const std::int32_t> history) {

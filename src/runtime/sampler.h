@@ -23,20 +23,23 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// Order: suppressed ids out, penalties, temperature, top-k, top-p, min-p, draw. The same options,
-// seed and logits give the same ids on every machine. One thread at a time. Twin: SamplerTwin.
+// Order: suppressed ids and those that a mask does not allow out, penalties, temperature, top-k,
+// top-p, min-p, draw. The same options, seed and logits give the same ids on every machine. One
+// thread at a time. Twin: SamplerTwin.
 class Sampler {
  public:
   Sampler(const SamplerOptions& options, std::vector<std::int32_t> suppress_ids);
   // history: tokens that the penalties look at (the prompt and what was generated). NaN logits and
-  // those of minus infinity are never chosen; -1 if nothing is left to choose from. Greedy without
-  // penalties reads the logits once and copies nothing.
-  std::int32_t Sample(std::span<const float> logits, std::span<const std::int32_t> history);
+  // those of minus infinity are never chosen; -1 if nothing is left to choose from. allowed: bit
+  // id % 32 of word id / 32 says whether an id may be chosen, ids beyond may not; empty: all may.
+  // Greedy without penalties and mask reads the logits once and copies nothing.
+  std::int32_t Sample(std::span<const float> logits, std::span<const std::int32_t> history,
+                      std::span<const std::uint32_t> allowed = {});
 
  private:
   bool has_penalties() const;
   std::int32_t Best(std::span<const float> values) const;
-  void CopyAllowed(std::span<const float> logits);
+  void CopyAllowed(std::span<const float> logits, std::span<const std::uint32_t> allowed);
   void Penalize(std::span<const std::int32_t> history);
   std::int32_t Draw();
 

@@ -215,5 +215,37 @@ TEST(LogitRanking, GivesAPrefixOfTheSortedCandidates) {
   }
 }
 
+TEST(Sampler, AMaskCountsAsMinusInfinity) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 3);
+  for (const std::size_t vocab : {1U, 31U, 64U, 65U, 700U}) {
+    for (int round = 0; round < 40; ++round) {
+      std::vector<float> logits(vocab);
+      for (float& logit : logits) logit = normal(random);
+      std::vector<std::uint32_t> allowed((vocab + 31) / 32 - (round == 7 && vocab > 32 ? 1 : 0));
+      for (std::uint32_t& word : allowed) {
+        word = static_cast<std::uint32_t>(random());
+        if (random() % 3 == 0) word = random() % 2 == 0 ? 0 : ~std::uint32_t{0};
+      }
+      std::vector<float> masked = logits;
+      for (std::size_t i = 0; i < vocab; ++i) {
+        if (i / 32 >= allowed.size() || (allowed[i / 32] >> (i % 32) & 1U) == 0) masked[i] = -kInf;
+      }
+      SamplerOptions options;
+      options.temperature = round % 4 == 0 ? 0.0F : 1.5F;
+      options.top_k = round % 3 * 5;
+      options.top_p = round % 5 == 0 ? 0.8F : 1.0F;
+      options.repetition_penalty = round % 2 == 0 ? 1.0F : 1.3F;
+      options.seed = static_cast<std::uint64_t>(round);
+      const Ids history = {0, 3, 3, 40};
+      Sampler sampler(options, {2, 33});
+      SamplerTwin twin(options, {2, 33});
+      for (int draw = 0; draw < 3; ++draw) {
+        EXPECT_EQ(sampler.Sample(logits, history, allowed), twin.Sample(masked, history)) << round;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hone::runtime

@@ -33,6 +33,10 @@ impl Fail {
     pub fn new(status: c_int, message: impl Into<String>) -> Fail {
         Fail { status, message: message.into() }
     }
+
+    pub fn with_status(self, status: c_int) -> Fail {
+        Fail { status, ..self }
+    }
 }
 
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {

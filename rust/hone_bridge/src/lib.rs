@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-//! Tokenizers and chat templates behind a C ABI. include/hone_bridge.h is the contract.
+//! Tokenizers, chat templates and grammars behind a C ABI. include/hone_bridge.h is the contract.
 
 mod args;
 mod buf;
@@ -8,10 +8,12 @@ mod builtins;
 mod context;
 mod decode;
 mod filters;
+mod grammar;
 mod guard;
 mod harden;
 mod hash;
 mod json;
+mod matcher;
 mod methods;
 mod objects;
 mod order;
@@ -24,9 +26,10 @@ mod strmethods;
 mod template;
 mod textfilters;
 mod tokenizer;
+mod vocab;
 
 /// Equals HB_ABI_VERSION of the header.
-const ABI_VERSION: u32 = 1;
+const ABI_VERSION: u32 = 2;
 
 #[no_mangle]
 pub extern "C" fn hb_abi_version() -> u32 {

@@ -21,7 +21,7 @@ const MAX_ID: u32 = i32::MAX as u32;
 /// The split patterns of a hostile file are slow, so the text is bounded.
 const MAX_TEXT: usize = 64 << 20;
 
-struct Inner {
+pub(crate) struct Inner {
     tokenizer: Tokenizer,
     /// The same, reading special tokens in a text as plain text. Made when first asked for.
     plain: OnceLock<Tokenizer>,
@@ -30,6 +30,12 @@ struct Inner {
 }
 
 pub struct HbTokenizer(Arc<Inner>);
+
+impl HbTokenizer {
+    pub(crate) fn share(&self) -> Arc<Inner> {
+        self.0.clone()
+    }
+}
 
 pub struct HbStream {
     inner: Arc<Inner>,
@@ -134,6 +140,31 @@ fn load(json: &[u8]) -> Result<Inner, Fail> {
 }
 
 impl Inner {
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The piece of an id, and whether it is a special token.
+    pub(crate) fn find_piece(&self, id: u32) -> Option<(String, bool)> {
+        let piece = self.tokenizer.id_to_token(id)?;
+        let special = self.tokenizer.get_added_vocabulary().is_special_token(&piece);
+        Some((piece, special))
+    }
+
+    /// The ids of a text in which special tokens are plain text.
+    pub(crate) fn plain_ids(&self, text: &str) -> Option<Vec<u32>> {
+        let encoding = self.plain_tokenizer().encode_fast(text, false).ok()?;
+        Some(encoding.get_ids().to_vec())
+    }
+
+    fn plain_tokenizer(&self) -> &Tokenizer {
+        self.plain.get_or_init(|| {
+            let mut plain = self.tokenizer.clone();
+            plain.set_encode_special_tokens(true);
+            plain
+        })
+    }
+
     fn encode(&self, text: &[u8], flags: u32) -> Result<Vec<u8>, Fail> {
         if text.len() > MAX_TEXT {
             return Err(Fail::new(
@@ -142,15 +173,8 @@ impl Inner {
             ));
         }
         let text = utf8(text, "the text")?;
-        let tokenizer = if flags & PLAIN_SPECIAL != 0 {
-            self.plain.get_or_init(|| {
-                let mut plain = self.tokenizer.clone();
-                plain.set_encode_special_tokens(true);
-                plain
-            })
-        } else {
-            &self.tokenizer
-        };
+        let tokenizer =
+            if flags & PLAIN_SPECIAL != 0 { self.plain_tokenizer() } else { &self.tokenizer };
         let encoding = tokenizer
             .encode_fast(text, flags & ADD_SPECIAL != 0)
             .map_err(|e| Fail::new(RUNTIME, format!("cannot tokenize: {e}")))?;
@@ -374,4 +398,13 @@ pub unsafe extern "C" fn hb_stream_finish(
     err: *mut HbBuf,
 ) -> c_int {
     stream_answer(stream, text, err, |s| s.stream.finish(&s.inner.tokenizer, &s.inner.kind))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn inner(json: &str) -> Arc<Inner> {
+        Arc::new(load(json.as_bytes()).unwrap())
+    }
 }
