@@ -13,6 +13,7 @@
 #include <random>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/conversation.h"
@@ -267,7 +268,7 @@ class AnswerPrinter {
   // Bytes at the end of pending_ that may be the beginning of the next marker.
   std::size_t OpenMarkerBytes() const {
     const std::string& marker = thinking_ ? end_ : start_;
-    return marker.empty() ? 0 : runtime::OpenPrefixBytes(pending_, marker);
+    return marker.empty() ? 0 : OpenPrefixBytes(pending_, marker);
   }
 
   std::string start_, end_, pending_;
