@@ -211,6 +211,27 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
                 StrCat("not valid JSON at line ", line, " column ", column, ": ", builder.error));
 }
 
+Result<Json> ObjectFromText(const Json& value) {
+  Json object = value;
+  if (value.IsString()) {
+    const std::string& text = value.AsString();
+    object = Json();
+    if (text.find_first_not_of(" \t\r\n") != std::string::npos) {
+      auto parsed = ParseJson(text);
+      if (!parsed.ok()) {
+        return Status(Code::kInvalidArgument,
+                      StrCat("found text that is ", parsed.message(), ", expected a JSON object"));
+      }
+      object = *std::move(parsed);
+    }
+  }
+  if (object.IsNull()) return Json(Json::Object{});
+  if (object.IsObject()) return object;
+  return Status(Code::kInvalidArgument,
+                StrCat("found ", object.TypeName(), value.IsString() ? " in a text" : "",
+                       ", expected a JSON object"));
+}
+
 Result<std::int64_t> GetInt(const Json& object, std::string_view key) {
   const Json* v = object.Find(key);
   if (v == nullptr || !v->IsInt()) return Wrong(key, v, "an integer");

@@ -74,6 +74,11 @@ struct JsonLimits {
 // duplicate keys and trailing text. A null key or an integer over 64 bits reads as a double.
 Result<Json> ParseJson(std::string_view text, const JsonLimits& limits = {});
 
+// An object that may be given as JSON text, as in tool calls of the OpenAI API: value itself, or
+// what its text holds, decoded once. Null, "null" and blank text are an empty object.
+// kInvalidArgument if it is anything else.
+Result<Json> ObjectFromText(const Json& value);
+
 // Typed members. Errors name the key, what was found and what was expected.
 Result<std::int64_t> GetInt(const Json& object, std::string_view key);
 Result<double> GetDouble(const Json& object, std::string_view key);

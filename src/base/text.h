@@ -3,6 +3,7 @@
 // Small pieces of text for names and messages.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,14 @@ inline std::string LowerCase(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return out;
+}
+
+// Length of the longest suffix of text that is a proper prefix of marker. marker is not empty.
+inline std::size_t OpenPrefixBytes(std::string_view text, std::string_view marker) {
+  for (std::size_t n = std::min(text.size(), marker.size() - 1); n > 0; --n) {
+    if (text.ends_with(marker.substr(0, n))) return n;
+  }
+  return 0;
 }
 
 }  // namespace hone

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cli/answer_grammar.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/conversation.h"
@@ -288,7 +289,7 @@ class AnswerPrinter {
   // Bytes at the end of pending_ that may be the beginning of the next marker.
   std::size_t OpenMarkerBytes() const {
     const std::string& marker = thinking_ ? end_ : start_;
-    return marker.empty() ? 0 : runtime::OpenPrefixBytes(pending_, marker);
+    return marker.empty() ? 0 : OpenPrefixBytes(pending_, marker);
   }
 
   std::string start_, end_, pending_;

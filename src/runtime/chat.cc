@@ -19,8 +19,8 @@ void DecodeArguments(Json& message) {
       if (function == nullptr || !function->IsObject()) continue;
       const Json* arguments = function->Find("arguments");
       if (arguments == nullptr || !arguments->IsString()) continue;
-      auto decoded = ParseJson(arguments->AsString());
-      if (!decoded.ok() || !decoded->IsObject()) continue;
+      auto decoded = ObjectFromText(*arguments);
+      if (!decoded.ok()) continue;
       Json changed = *function;
       changed.Set("arguments", *std::move(decoded));
       call.Set("function", std::move(changed));

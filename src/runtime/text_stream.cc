@@ -5,14 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace hone::runtime {
+#include "base/text.h"
 
-std::size_t OpenPrefixBytes(std::string_view text, std::string_view marker) {
-  for (std::size_t n = std::min(text.size(), marker.size() - 1); n > 0; --n) {
-    if (text.ends_with(marker.substr(0, n))) return n;
-  }
-  return 0;
-}
+namespace hone::runtime {
 
 TextStream::TextStream(const bridge::Tokenizer* tokenizer, bool skip_special,
                        std::vector<std::string> stop_strings, Sink sink)

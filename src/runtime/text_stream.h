@@ -58,7 +58,4 @@ class TextStream {
   bool stopped_ = false;  // a stop string was complete
 };
 
-// Length of the longest suffix of text that is a proper prefix of marker. marker is not empty.
-std::size_t OpenPrefixBytes(std::string_view text, std::string_view marker);
-
 }  // namespace hone::runtime
