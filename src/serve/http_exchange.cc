@@ -105,7 +105,10 @@ bool Exchange::Send(Response response) {
 }
 
 bool Exchange::BeginStream(StreamOptions stream) {
-  if (!AreSendable(stream.content_type, stream.headers)) return Send(BadAnswer()) && false;
+  if (!AreSendable(stream.content_type, stream.headers)) {
+    Send(BadAnswer());
+    return false;
+  }
   bool wake = false;
   bool arrives = false;
   {
