@@ -13,8 +13,8 @@
 #include <random>
 #include <utility>
 
-#include "cli/answer_grammar.h"
 #include "base/text.h"
+#include "cli/answer_grammar.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/conversation.h"
