@@ -399,17 +399,17 @@ TEST(ChatFlow, WhatWasIgnoredAndWarnedOfIsInTheAnswer) {
   ApiOptions options = TestOptions();
   options.read.lenient = true;
   const Json whole = Post(backend, kPath, Chat("'foo':1,'store':true"), options)->json();
-  EXPECT_EQ(whole.Find("ignored_fields")->Dump(), R"(["foo","store"])");
-  EXPECT_EQ(whole.Find("warnings")->Dump(), R"(["2 turns left the context"])");
+  EXPECT_EQ(At(whole, "ignored_fields").Dump(), R"(["foo","store"])");
+  EXPECT_EQ(At(whole, "warnings").Dump(), R"(["2 turns left the context"])");
   const auto chunks =
       ParseChunks(Post(backend, kPath, Chat("'stream':true,'foo':1"), options)->body);
-  EXPECT_EQ(chunks[0].Find("ignored_fields")->Dump(), R"(["foo"])");
-  EXPECT_EQ(chunks[0].Find("warnings")->Dump(), R"(["2 turns left the context"])");
+  EXPECT_EQ(At(chunks[0], "ignored_fields").Dump(), R"(["foo"])");
+  EXPECT_EQ(At(chunks[0], "warnings").Dump(), R"(["2 turns left the context"])");
   EXPECT_EQ(chunks[1].Find("ignored_fields"), nullptr);
   // A warning after the last chunk is not lost.
   backend.script = {Say("a"), End(), {0, Warning{"late"}}};
   const auto late = ParseChunks(Post(backend, kPath, Chat("'stream':true"))->body);
-  EXPECT_EQ(late.back().Find("warnings")->Dump(), R"(["late"])");
+  EXPECT_EQ(At(late.back(), "warnings").Dump(), R"(["late"])");
   EXPECT_EQ(Whole(backend).Find("ignored_fields"), nullptr);
 }
 

@@ -216,20 +216,21 @@ class ChatStream final : public ChatWriter {
     if (const auto* content = std::get_if<ContentDelta>(&event.what)) {
       if (content->text.empty() && content->tokens.empty()) return "";
       Json::Array tokens = TokenLogprobsJson(content->tokens, top_logprobs_);
-      return Begin(event.choice, Json("")) +
-             Chunk(event.choice, Json(Json::Object{{"content", content->text}}),
-                   logprobs_ ? LogprobsJson(std::move(tokens)) : Json(), Json());
+      std::string out = Begin(event.choice, Json(""));
+      return out + Chunk(event.choice, Json(Json::Object{{"content", content->text}}),
+                         logprobs_ ? LogprobsJson(std::move(tokens)) : Json(), Json());
     }
     if (const auto* thinking = std::get_if<ThinkingDelta>(&event.what)) {
       if (thinking->text.empty()) return "";
-      return Begin(event.choice, Json()) +
-             Delta(event.choice, Json(Json::Object{{"reasoning_content", thinking->text}}));
+      std::string out = Begin(event.choice, Json());
+      return out + Delta(event.choice, Json(Json::Object{{"reasoning_content", thinking->text}}));
     }
     if (const auto* begin = std::get_if<ToolCallBegin>(&event.what)) {
       Json call(Json::Object{{"index", Json(choice.calls++)}});
       const Json whole = CallJson(begin->id.empty() ? ids_("call_") : begin->id, begin->name, "");
       for (const auto& [key, value] : whole.AsObject()) call.Set(key, value);
-      return Begin(event.choice, Json()) + CallDelta(event.choice, std::move(call));
+      std::string out = Begin(event.choice, Json());
+      return out + CallDelta(event.choice, std::move(call));
     }
     if (const auto* part = std::get_if<ToolCallArguments>(&event.what)) {
       if (part->text.empty()) return "";
@@ -238,13 +239,15 @@ class ChatStream final : public ChatWriter {
                                                        {"function", std::move(function)}}));
     }
     if (const auto* end = std::get_if<ChoiceEnd>(&event.what)) {
-      return Begin(event.choice, Json("")) + Chunk(event.choice, Json(Json::Object{}), Json(),
-                                                   Json(FinishName(end->reason, choice.calls > 0)));
+      std::string out = Begin(event.choice, Json(""));
+      return out + Chunk(event.choice, Json(Json::Object{}), Json(),
+                         Json(FinishName(end->reason, choice.calls > 0)));
     }
     return "";
   }
 
-  // The chunk with the role, once for each choice.
+  // The chunk with the role, once for each choice. It takes the notices, so that it needs a
+  // statement of its own in front of the next chunk.
   std::string Begin(std::int64_t index, Json content) {
     Choice& choice = choices_[static_cast<std::size_t>(index)];
     if (choice.begun) return "";

@@ -213,10 +213,10 @@ TEST(Completions, TokensThatSplitACharacterAndTokensOfTheSameText) {
       End()};
   const Json whole = Post(backend, "/v1/completions", "{'prompt':'x','logprobs':2}")->json();
   const Json logprobs = At(whole, "choices[0].logprobs");
-  EXPECT_EQ(logprobs.Find("tokens")->Dump(),
+  EXPECT_EQ(At(logprobs, "tokens").Dump(),
             "[\"\xc3\xa9\",\"bytes:\\\\xe2\\\\x82\",\"bytes:\\\\xac\",\"x\"]");
-  EXPECT_EQ(logprobs.Find("text_offset")->Dump(), "[0,1,1,2]");
-  EXPECT_EQ(logprobs.Find("token_logprobs")->Dump(), "[-1.0,-1.0,-9999.0,-3.0]");
+  EXPECT_EQ(At(logprobs, "text_offset").Dump(), "[0,1,1,2]");
+  EXPECT_EQ(At(logprobs, "token_logprobs").Dump(), "[-1.0,-1.0,-9999.0,-3.0]");
   EXPECT_EQ(At(logprobs, "top_logprobs[3]").Dump(), R"({"x":-1.0})");
   const Json none = Post(backend, "/v1/completions", "{'prompt':'x','logprobs':0}")->json();
   EXPECT_TRUE(At(none, "choices[0].logprobs.top_logprobs").IsNull());

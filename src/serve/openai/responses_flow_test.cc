@@ -159,8 +159,8 @@ TEST(ResponsesFlow, WarningsAndIgnoredFieldsAreInTheResponse) {
   ApiOptions options = TestOptions();
   options.read.lenient = true;
   const Json whole = Post(backend, kPath, "{'input':'hi','store':true}", options)->json();
-  EXPECT_EQ(whole.Find("ignored_fields")->Dump(), R"(["store"])");
-  EXPECT_EQ(whole.Find("warnings")->Dump(), R"(["w"])");
+  EXPECT_EQ(At(whole, "ignored_fields").Dump(), R"(["store"])");
+  EXPECT_EQ(At(whole, "warnings").Dump(), R"(["w"])");
 }
 
 }  // namespace
