@@ -24,7 +24,8 @@ MAY_USE = {
     "calib": ["base", "codec", "model", "quant", "runtime"],
     "bundle": ["base", "codec", "formats", "bridge", "model", "quant", "graph", "exporter", "executor"],
     "eval": ["base", "codec", "formats", "bridge", "model", "runtime"],
-    "serve": ["base", "formats", "bridge", "runtime"],
+    "web": ["base"],
+    "serve": ["base", "formats", "bridge", "runtime", "web"],
     "cli": ["*"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z0-9_]+)/', re.M)

@@ -45,6 +45,7 @@ const kScripts = {
   raw: (_, rest) => ({ deltas: [{ content: rest }] }),
   sliced: () => ({ deltas: content('Grüße, 世界! 👩🏽‍🚀 done'), sliced: true }),
   long: () => ({ deltas: content(Array.from({ length: 60 }, (_, i) => `Paragraph ${i} of a long answer.\n\n`).join('')) }),
+  warned: () => ({ deltas: content('Short.'), more: { warnings: ['2 old turns were left out'], ignored_fields: ['top_k'] } }),
   cutoff: () => ({ deltas: content('This answer is cut'), finish: 'length' }),
   broken: () => ({ deltas: content('Half of an answer and then'), cut: true }),
   late: () => ({ deltas: content('It begins and'), fail: { message: 'the model went away', type: 'server_error', code: 'gone' } }),
@@ -117,12 +118,15 @@ async function streamAnswer(request, body, response, server) {
     await send({ choices: [{ index: 0, delta, finish_reason: null }] });
     if (script.delayMs) await sleep(script.delayMs);
   }
-  if (script.cut) return response.destroy();
+  if (script.cut) {
+    await sleep(200); // what was written arrives first
+    return response.destroy();
+  }
   if (script.fail) {
     await write(response, `data: ${JSON.stringify({ error: script.fail })}\n\n`);
     return response.end();
   }
-  await send({ choices: [{ index: 0, delta: {}, finish_reason: script.finish ?? 'stop' }] });
+  await send({ choices: [{ index: 0, delta: {}, finish_reason: script.finish ?? 'stop' }], ...script.more });
   const prompt = server.promptTokens ?? count(body.messages);
   if (body.stream_options?.include_usage) {
     await send({ choices: [], usage: { prompt_tokens: prompt, completion_tokens: script.deltas.length, total_tokens: prompt + script.deltas.length } });

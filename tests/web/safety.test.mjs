@@ -35,7 +35,7 @@ test('names and titles that look like HTML are text', () =>
     await ask(page, 'raw <script>window.pwned=1</script>');
     const title = page.getByRole('navigation', { name: 'Conversations' }).getByRole('button').first();
     assert.match(await title.innerText(), /<script>/);
-    assert.match(await page.getByLabel('Model').locator('option').first().innerText(), /<img/);
+    assert.match(await page.getByLabel('Model', { exact: true }).locator('option').first().innerText(), /<img/);
   }));
 
 test('a text that is nested without end is shown and not fatal', () =>

@@ -32,6 +32,12 @@ test('errors inside a stream and broken connections keep what had come', () =>
     assert.match(await (await ask(page, 'cutoff')).innerText(), /Cut: the longest answer/);
   }));
 
+test('warnings of the server are shown', () =>
+  withPage({}, async ({ page }) => {
+    const answer = await ask(page, 'warned');
+    assert.match(await answer.innerText(), /2 old turns were left out\s+The server ignored: top_k\./);
+  }));
+
 test('a server that is gone is said, and the list of models can be read again', () =>
   withPage({ expected: [kRefused] }, async ({ page, context }) => {
     await context.route('**/v1/models', (route) => route.abort());
@@ -39,7 +45,7 @@ test('a server that is gone is said, and the list of models can be read again', 
     await page.getByText('The list of models could not be read.').waitFor();
     await context.unroute('**/v1/models');
     await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
-    await page.getByText('tiny-chat runs on this machine').waitFor();
+    await page.getByText('tiny-chat runs on your server').waitFor();
   }));
 
 test('a full context offers "trim oldest", which sends less and says so', () =>
@@ -84,11 +90,11 @@ test('a nearly full context is said before it is full', () =>
 
 test('the model picker changes the model, and keeps it', () =>
   withPage({}, async ({ page, server }) => {
-    await page.getByLabel('Model').selectOption('other-model');
+    await page.getByLabel('Model', { exact: true }).selectOption('other-model');
     await ask(page, 'echo x');
     assert.equal(server.requests[0].model, 'other-model');
     await page.goto(server.url);
-    await page.getByText('other-model runs on this machine').waitFor();
+    await page.getByText('other-model runs on your server').waitFor();
     server.models = [{ id: 'third', object: 'model' }];
     await page.getByRole('navigation', { name: 'Conversations' }).getByRole('button', { name: 'echo x', exact: true }).click();
     await page.reload();
@@ -117,7 +123,7 @@ test('a bundle on the server is imported and chosen', () =>
     await dialog.getByRole('button', { name: 'Import', exact: true }).click();
     await dialog.waitFor({ state: 'detached' });
     assert.deepEqual(server.imports, [{ path: '/models/new.litertlm', accelerators: ['cpu', 'gpu'], context: 2048, thinking: false }]);
-    assert.equal(await page.getByLabel('Model').inputValue(), 'new');
+    assert.equal(await page.getByLabel('Model', { exact: true }).inputValue(), 'new');
   }));
 
 test('an API key is asked for, used, and forgotten with the tab', () =>

@@ -21,6 +21,7 @@ export class Reply {
   finish: string | undefined;
   model: string | undefined;
   usage: Usage | undefined;
+  notes: string[] = []; // what the server warns of or left out
   numDeltas = 0; // chunks that brought text
 
   // Adds one chunk. True if it brought text. Throws ApiError if the chunk is an error.
@@ -31,6 +32,7 @@ export class Reply {
     if (!object) throw new Error('the server sent a chunk that is not a JSON object');
     this.model = asString(object.model) ?? this.model;
     this.#addUsage(asObject(object.usage));
+    this.#addNotes(object);
     const choice = asObject(asArray(object.choices)[0]);
     if (!choice) return false;
     this.finish = asString(choice.finish_reason) ?? this.finish;
@@ -44,6 +46,13 @@ export class Reply {
     const promptTokens = asCount(usage?.prompt_tokens);
     const completionTokens = asCount(usage?.completion_tokens);
     if (promptTokens !== undefined && completionTokens !== undefined) this.usage = { promptTokens, completionTokens };
+  }
+
+  #addNotes(chunk: JsonObject) {
+    const ignored = asArray(chunk.ignored_fields).filter((name) => typeof name === 'string');
+    const notes = asArray(chunk.warnings).filter((text) => typeof text === 'string');
+    if (ignored.length > 0) notes.push(`The server ignored: ${ignored.join(', ')}.`);
+    for (const note of notes) if (!this.notes.includes(note)) this.notes.push(note);
   }
 
   #addDelta(delta: JsonObject): boolean {

@@ -25,6 +25,7 @@ export interface Message {
   model: string;
   createdMs: number;
   finish: Finish;
+  notes: string[]; // what the server warned of
   trimmed: boolean; // shown, but no longer sent to the model
   error?: ErrorFacts;
   stats?: Stats;
@@ -79,6 +80,7 @@ export function newMessage(role: Role, parent: string, content = ''): Message {
     model: '',
     createdMs: Date.now(),
     finish: 'stop',
+    notes: [],
     trimmed: false,
   };
 }

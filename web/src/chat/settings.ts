@@ -48,7 +48,7 @@ export const kNumberFields: NumberField[] = [
   { name: 'topP', parameter: 'top_p', label: 'Top p', min: 0, max: 1, integer: false },
   { name: 'topK', parameter: 'top_k', label: 'Top k', min: 0, max: 1_000_000, integer: true },
   { name: 'minP', parameter: 'min_p', label: 'Min p', min: 0, max: 1, integer: false },
-  { name: 'repetitionPenalty', parameter: 'repetition_penalty', label: 'Repetition penalty', min: 0, max: 2, integer: false },
+  { name: 'repetitionPenalty', parameter: 'repetition_penalty', label: 'Repetition penalty', min: 0.01, max: 10, integer: false },
   { name: 'presencePenalty', parameter: 'presence_penalty', label: 'Presence penalty', min: -2, max: 2, integer: false },
   { name: 'frequencyPenalty', parameter: 'frequency_penalty', label: 'Frequency penalty', min: -2, max: 2, integer: false },
   { name: 'maxTokens', parameter: 'max_tokens', label: 'Longest answer (tokens)', min: 1, max: 10_000_000, integer: true },

@@ -85,6 +85,7 @@ function readMessage(value: unknown, where: string): Message {
     model: asString(object.model) ?? '',
     createdMs: asCount(object.createdMs) ?? Date.now(),
     finish: readFinish(object.finish),
+    notes: asArray(object.notes).filter((note) => typeof note === 'string'),
     trimmed: object.trimmed === true,
   };
   const error = asString(asObject(object.error)?.message);

@@ -25,7 +25,7 @@ export class App {
   current: Conversation;
   entries: Entry[] = [];
   found: Set<string> | undefined; // ids that match the search; undefined: no search
-  models: ModelInfo[] = [];
+  models: ModelInfo[] | undefined; // undefined until the server has said them
   modelsFault: ErrorFacts | undefined;
   apiKey = preferences.loadApiKey();
   keyNeeded = false;
@@ -67,10 +67,7 @@ export class App {
       this.models = await listModels(this.apiKey);
       this.modelsFault = undefined;
       this.keyNeeded = false;
-      const first = this.models[0];
-      if (first && !this.models.some((model) => model.id === this.current.model) && path(this.current).length === 0) {
-        this.current.model = first.id;
-      }
+      if (this.current.messages.size === 0) this.current.model = this.#knownModel(this.current.model);
     } catch (error) {
       this.modelsFault = factsOf(error);
       if (this.modelsFault.status === 401) this.keyNeeded = true;
@@ -89,7 +86,7 @@ export class App {
   async importModel(request: ImportRequest): Promise<string> {
     const id = await importModel(request, this.apiKey);
     await this.loadModels();
-    if (this.models.some((model) => model.id === id)) this.setModel(id);
+    if (this.#modelInfo(id)) this.setModel(id);
     return id;
   }
 
@@ -103,15 +100,22 @@ export class App {
   }
 
   contextTokens(): number | undefined {
-    return this.models.find((model) => model.id === this.current.model)?.contextTokens;
+    return this.#modelInfo(this.current.model)?.contextTokens;
+  }
+
+  #modelInfo(id: string): ModelInfo | undefined {
+    return this.models?.find((model) => model.id === id);
+  }
+
+  // `id` if the server has it, else its first model.
+  #knownModel(id: string): string {
+    return (this.#modelInfo(id) ?? this.models?.[0])?.id ?? id;
   }
 
   // Conversations
 
   newChat() {
-    const settings = preferences.loadDefaults();
-    const model = this.models.some((m) => m.id === this.current.model) ? this.current.model : (this.models[0]?.id ?? '');
-    this.#show(newConversation(settings, model));
+    this.#show(newConversation(preferences.loadDefaults(), this.#knownModel(this.current.model)));
   }
 
   async open(id: string) {

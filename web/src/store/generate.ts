@@ -64,6 +64,7 @@ function copyReply(reply: Reply, message: Message) {
   message.content = reply.content;
   message.reasoning = reply.reasoning;
   message.toolCalls = reply.toolCalls.map((call) => ({ ...call }));
+  message.notes = [...reply.notes];
   message.model = reply.model ?? message.model;
 }
 

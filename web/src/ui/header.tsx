@@ -46,20 +46,20 @@ export function Header({ app, sidebarOpen, onMenu, onSettings, onImportModel }: 
 
 function ModelPicker({ app }: { app: App }) {
   const { model } = app.current;
-  const known = app.models.some((entry) => entry.id === model);
+  const known = app.models?.some((entry) => entry.id === model);
   return (
-    <label class="model-picker">
-      <span class="visually-hidden">Model</span>
-      <select value={model} disabled={app.isBusy()} onChange={(event) => app.setModel(event.currentTarget.value)}>
+    <div class="model-picker">
+      <select aria-label="Model" value={model} disabled={app.isBusy()} onChange={(event) => app.setModel(event.currentTarget.value)}>
         {model === '' && <option value="">No model</option>}
-        {!known && model !== '' && <option value={model}>{model} (not on this server)</option>}
-        {app.models.map((entry) => (
+        {!app.models && model !== '' && <option value={model}>{model}</option>}
+        {known === false && model !== '' && <option value={model}>{model} (not on this server)</option>}
+        {app.models?.map((entry) => (
           <option key={entry.id} value={entry.id}>
             {entry.id}
           </option>
         ))}
       </select>
-    </label>
+    </div>
   );
 }
 

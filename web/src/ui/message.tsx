@@ -22,7 +22,7 @@ interface Props {
 
 export function messageVersion(message: Message): string {
   const calls = message.toolCalls.map((call) => call.arguments.length).join();
-  return [message.content.length, message.reasoning.length, calls, message.finish, message.trimmed, message.stats?.decodeMs].join('/');
+  return [message.content.length, message.reasoning.length, calls, message.finish, message.trimmed, message.notes.length, message.stats?.decodeMs].join('/');
 }
 
 export const MessageView = memo<Props>(MessageBody, (a, b) => {
@@ -136,6 +136,11 @@ function Answer(props: Props) {
           <span /> <span /> <span />
         </p>
       )}
+      {message.notes.map((note) => (
+        <p key={note} class="end-note">
+          {note}
+        </p>
+      ))}
       <EndNote message={message} silent={silent} />
       {message.error && <ErrorNote app={app} message={message} />}
       {message.finish === 'tool_calls' && props.isLast && !props.busy && <ToolResultForm key={message.id} app={app} message={message} />}

@@ -47,6 +47,9 @@ export function SettingsDialog({ app, onClose }: { app: App; onClose: () => void
           Use for new conversations, too
         </label>
         <div class="dialog-actions">
+          <a class="licences" href="licences.txt" target="_blank">
+            Licences of this page
+          </a>
           <button type="button" class="button" onClick={onClose}>
             Cancel
           </button>

@@ -72,13 +72,14 @@ function Welcome({ app }: { app: App }) {
   return (
     <div class="welcome">
       <h2>What shall we work on?</h2>
-      <p>
-        {app.modelsFault
-          ? 'The list of models could not be read; see above.'
-          : app.current.model
-            ? `${app.current.model} runs on this machine. What you write stays between this browser and the server.`
-            : 'The server has no model yet. Import one from its disk.'}
-      </p>
+      <p>{welcomeText(app)}</p>
     </div>
   );
+}
+
+function welcomeText(app: App): string {
+  if (app.modelsFault) return 'The list of models could not be read; see above.';
+  if (!app.models) return 'Reading the list of models…';
+  if (app.current.model === '') return 'The server has no model yet. Import one from its disk.';
+  return `${app.current.model} runs on your server. What you write goes there and nowhere else.`;
 }
