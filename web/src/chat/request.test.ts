@@ -66,7 +66,8 @@ describe('settings', () => {
 
   test('stored settings of any shape are read', () => {
     expect(readSettings(undefined)).toEqual(kDefaultSettings);
-    expect(readSettings({ temperature: 1, system: 's', thinking: 'wild', __proto__: { seed: '1' }, other: 1 })).toEqual({ ...kDefaultSettings, system: 's' });
+    const stored = JSON.parse('{"temperature":1,"system":"s","thinking":"wild","__proto__":{"seed":"1"},"other":1}') as unknown;
+    expect(readSettings(stored)).toEqual({ ...kDefaultSettings, system: 's' });
   });
 });
 
