@@ -39,9 +39,11 @@ await withPage({ context: { ...kPhone, viewport: { width: 390, height: 780 }, de
   await answers(page).first().waitFor();
   await finished(page);
   await page.getByRole('button', { name: 'Thinking', exact: true }).click();
+  await page.mouse.move(0, 0);
   await page.fill('#message-box', 'tools: and the weather in Zürich?');
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await finished(page);
+  await page.locator('.thread').evaluate((e) => e.scrollTo({ top: 0 }));
   await page.waitForTimeout(300);
   await page.screenshot({ path: join(folder, 'chat-phone.png') });
 });

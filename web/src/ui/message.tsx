@@ -147,7 +147,7 @@ function Answer(props: Props) {
       <div class="message-actions">
         {!writing && <Branches {...props} />}
         {message.content !== '' && !writing && <CopyButton text={message.content} label="Copy answer" />}
-        {!writing && (
+        {!writing && !message.error && (
           <button type="button" class="icon-button" aria-label="Retry" title="Retry as a new branch" disabled={props.busy} onClick={() => void app.retry(message.id)}>
             <Icon name="retry" />
           </button>
