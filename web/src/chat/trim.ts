@@ -7,11 +7,6 @@ export interface TrimNumbers {
   contextTokens?: number;
 }
 
-export interface TrimPlan {
-  ids: string[]; // messages that are no longer to be sent, oldest first
-  enough: boolean; // whether the rest should fit; true when it cannot be told
-}
-
 const kCharsOfMarkers = 20; // what a template writes around a message, about
 
 function size(message: Message): number {
@@ -30,16 +25,16 @@ function turns(history: Message[]): Message[][] {
   return out;
 }
 
-// Which of the oldest turns to leave out, so that the prompt and an answer fit into the context.
+// Ids of the oldest messages to leave out, so that the prompt and an answer fit into the context.
 // Tokens of a message are guessed from its share of the characters. The last turn always stays.
 // Without numbers, the older half of the turns goes.
-export function planTrim(history: Message[], settings: Settings, numbers: TrimNumbers): TrimPlan {
+export function planTrim(history: Message[], settings: Settings, numbers: TrimNumbers): string[] {
   const list = turns(history.filter((message) => !message.trimmed));
   const { promptTokens, contextTokens } = numbers;
   const ids: string[] = [];
   if (!promptTokens || !contextTokens) {
     for (const turn of list.slice(0, Math.ceil((list.length - 1) / 2))) ids.push(...turn.map((m) => m.id));
-    return { ids, enough: ids.length > 0 };
+    return ids;
   }
   const reserve = Math.min(Number(settings.maxTokens) || 1024, Math.floor(contextTokens / 4));
   const fixed = settings.system.length + settings.tools.length;
@@ -53,5 +48,5 @@ export function planTrim(history: Message[], settings: Settings, numbers: TrimNu
       tokens -= size(message) * tokensPerChar;
     }
   }
-  return { ids, enough: tokens <= contextTokens };
+  return ids;
 }

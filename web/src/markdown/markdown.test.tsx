@@ -9,6 +9,7 @@ import { highlighter } from './highlighter';
 import { safeAddress } from './links';
 import { Markdown } from './markdown';
 import { mathNode } from './math';
+import { plainText } from './plain_text';
 import { parseMarkdown, type MathToken } from './parse';
 
 // jsdom's MathML elements have no style; browsers' have.
@@ -114,6 +115,11 @@ describe('Markdown', () => {
   ])('formulas in %j', (text, expected) => {
     expect(formulas(parseMarkdown(text))).toEqual(expected);
   });
+});
+
+test('what is read aloud has no marks', () => {
+  expect(plainText('# A **b** `c`\n\n- x &amp; [y](https://z.example)\n- $q$\n\n| a | b |\n|--|--|\n| 1 | 2 |')).toBe('A b c\nx & y\nq\na, b\n1, 2');
+  expect(plainText('<b onclick=x>y')).toBe('<b onclick=x>y');
 });
 
 describe('safeAddress', () => {

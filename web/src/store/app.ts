@@ -273,12 +273,12 @@ export class App {
     const failed = failedId === undefined ? undefined : this.current.messages.get(failedId);
     const history = failed ? pathTo(this.current, failed.parent) : path(this.current).map((entry) => entry.message);
     const stats = history.findLast((message) => message.stats)?.stats;
-    const plan = planTrim(history, this.current.settings, {
+    const ids = planTrim(history, this.current.settings, {
       promptTokens: failed?.error?.promptTokens ?? (stats && stats.promptTokens + stats.completionTokens),
       contextTokens: failed?.error?.contextTokens ?? this.contextTokens(),
     });
-    if (plan.ids.length === 0) return false;
-    for (const id of plan.ids) this.#setTrimmed(id, true);
+    if (ids.length === 0) return false;
+    for (const id of ids) this.#setTrimmed(id, true);
     if (failed) void this.retry(failed.id);
     else this.#saveIfKept(this.current);
     this.onChange();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Message } from '../chat/conversation';
+import { plainText } from '../markdown/plain_text';
 
 // The part of a growing text that is complete: up to its last empty line or end of a sentence.
 export function completeLength(text: string): number {
@@ -31,7 +32,8 @@ export function Announcer({ message }: { message: Message | undefined }) {
     const done = message.finish !== 'writing';
     const rest = message.content.slice(state.chars);
     const length = done ? rest.length : completeLength(rest);
-    if (rest.slice(0, length).trim() !== '') out.push(rest.slice(0, length).trim());
+    const spoken = plainText(rest.slice(0, length)).trim();
+    if (spoken !== '') out.push(spoken);
     state.chars += length;
     if (done) {
       state.done = true;
