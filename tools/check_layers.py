@@ -24,7 +24,7 @@ MAY_USE = {
     "calib": ["base", "codec", "model", "quant", "runtime"],
     "bundle": ["base", "codec", "formats", "bridge", "model", "quant", "graph", "exporter", "executor"],
     "eval": ["base", "codec", "formats", "bridge", "model", "runtime"],
-    "web": ["base"],
+    "web": ["base", "bridge"],
     "serve": ["base", "formats", "bridge", "runtime", "web"],
     "cli": ["*"],
 }
