@@ -37,6 +37,14 @@ install_rust() {
   install_packages cargo-web rustc-web
 }
 
+# node and npm for the chat page: those that are there, if new enough, or Debian's.
+install_node() {
+  if command -v npm >/dev/null 2>&1 && version_at_least "$(node --version 2>/dev/null | tr -d v)" 18.0.0; then
+    return 0
+  fi
+  install_packages nodejs npm
+}
+
 build_packages=(g++ cmake ninja-build ca-certificates libflatbuffers-dev flatbuffers-compiler
   libprotozero-dev nlohmann-json3-dev libcli11-dev zlib1g-dev protobuf-compiler libprotobuf-dev libtomlplusplus-dev libcurl4-openssl-dev
   libboost1.74-dev)

@@ -25,7 +25,8 @@ MAY_USE = {
     "bundle": ["base", "codec", "formats", "bridge", "model", "quant", "graph", "exporter", "executor"],
     "eval": ["base", "codec", "formats", "bridge", "model", "runtime"],
     "chat": ["base", "bridge", "runtime"],
-    "serve": ["base", "formats", "bridge", "runtime", "chat"],
+    "web": ["base", "bridge"],
+    "serve": ["base", "formats", "bridge", "runtime", "chat", "web"],
     "cli": ["*"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z0-9_]+)/', re.M)
