@@ -41,18 +41,19 @@ std::string Types(const std::vector<Json>& events) {
 TEST(ResponsesFlow, AWholeAnswerHasTheShapeOfOpenAi) {
   ScriptedBackend backend;
   backend.script = {Say("Hi"), Say("!"), End()};
-  EXPECT_EQ(Whole(backend, ",'instructions':'be brief','metadata':{'a':'b'}").Dump(),
-            R"({"id":"resp_1","object":"response","created_at":1700000000,"status":"completed",)"
-            R"("error":null,"incomplete_details":null,"model":"m","output":[{"id":"msg_2",)"
-            R"("type":"message","status":"completed","role":"assistant","content":[{)"
-            R"("type":"output_text","text":"Hi!","annotations":[],"logprobs":[]}]}],)"
-            R"("instructions":"be brief","max_output_tokens":null,"max_tool_calls":null,)"
-            R"("metadata":{"a":"b"},"parallel_tool_calls":true,"previous_response_id":null,)"
-            R"("reasoning":{"effort":null,"summary":null},"store":false,"temperature":null,)"
-            R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_logprobs":0,)"
-            R"("top_p":null,"truncation":"disabled","user":null,"usage":{"input_tokens":7,)"
-            R"("input_tokens_details":{"cached_tokens":4},"output_tokens":3,)"
-            R"("output_tokens_details":{"reasoning_tokens":1},"total_tokens":10}})");
+  EXPECT_EQ(
+      Whole(backend, ",'instructions':'be brief','metadata':{'a':'b'}").Dump(),
+      R"({"id":"resp_1","object":"response","created_at":1700000000,"status":"completed",)"
+      R"("error":null,"incomplete_details":null,"model":"m","output":[{"id":"msg_2",)"
+      R"("type":"message","status":"completed","role":"assistant","content":[{)"
+      R"("type":"output_text","text":"Hi!","annotations":[],"logprobs":[]}]}],)"
+      R"("instructions":"be brief","max_output_tokens":null,"max_tool_calls":null,)"
+      R"("metadata":{"a":"b"},"parallel_tool_calls":true,"previous_response_id":null,)"
+      R"("reasoning":{"effort":null,"summary":null},"store":false,"temperature":null,)"
+      R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_logprobs":0,)"
+      R"("top_p":null,"truncation":"disabled","user":null,"usage":{"input_tokens":7,)"
+      R"("input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens":3,)"
+      R"("output_tokens_details":{"reasoning_tokens":1},"total_tokens":10}})");
 }
 
 TEST(ResponsesFlow, AStreamOfThinkingTextAndACall) {

@@ -60,13 +60,15 @@ Json ItemJson(const OpenItem& item, const char* status, bool with_part) {
 }
 
 Json ResponseUsage(const Usage& usage) {
-  return Json(Json::Object{
-      {"input_tokens", Json(usage.prompt_tokens)},
-      {"input_tokens_details", Json(Json::Object{{"cached_tokens", Json(usage.cached_tokens)}})},
-      {"output_tokens", Json(usage.completion_tokens)},
-      {"output_tokens_details",
-       Json(Json::Object{{"reasoning_tokens", Json(usage.reasoning_tokens)}})},
-      {"total_tokens", Json(usage.prompt_tokens + usage.completion_tokens)}});
+  return Json(Json::Object{{"input_tokens", Json(usage.prompt_tokens)},
+                           {"input_tokens_details",
+                            // Clients want both; nothing is charged for writing the cache.
+                            Json(Json::Object{{"cached_tokens", Json(usage.cached_tokens)},
+                                              {"cache_write_tokens", Json(0)}})},
+                           {"output_tokens", Json(usage.completion_tokens)},
+                           {"output_tokens_details",
+                            Json(Json::Object{{"reasoning_tokens", Json(usage.reasoning_tokens)}})},
+                           {"total_tokens", Json(usage.prompt_tokens + usage.completion_tokens)}});
 }
 
 // Builds the output either way; only a stream sends the steps.
