@@ -34,6 +34,59 @@ TEST(ToolGrammar, LetsNoCallBeginWithNone) {
             "start: FREE\nFREE: /(?s:.*)/ & ~/(?s:.*)\\[TOOL_CALLS\\](?s:.*)/\n");
 }
 
+TEST(ToolGrammar, LeavesThinkingFree) {
+  ToolGrammarOptions options = Options(ToolChoice::kRequired);
+  options.think_start = "<think>";
+  options.think_end = "</think>";
+  const std::string may = Grammar("granite", options);
+  EXPECT_TRUE(may.starts_with("start: (\"<think>\" thinking)? (SPACE? calls)\n")) << may;
+  EXPECT_NE(may.find("\nthinking[lazy]: /(?s:.*)<\\/think>/\n"), std::string::npos) << may;
+  options.starts_in_thinking = true;
+  EXPECT_TRUE(Grammar("granite", options).starts_with("start: thinking (SPACE? calls)\n"));
+  options.special_id = [](std::string_view) { return 7; };
+  const std::string special = Grammar("granite", options);
+  EXPECT_NE(special.find("\nthinking: /(?s:.*)/ <[7]>\n"), std::string::npos) << special;
+}
+
+TEST(ToolGrammar, AllowsOneCallWithoutParallel) {
+  EXPECT_NE(Grammar("hermes", Options(ToolChoice::kAuto, false)).find("told_calls: told call\n"),
+            std::string::npos);
+  EXPECT_NE(
+      Grammar("granite", Options(ToolChoice::kRequired, false)).find("call: \"[\" one \"]\"\n"),
+      std::string::npos);
+  EXPECT_NE(Grammar("llama3_json", Options(ToolChoice::kRequired, false)).find("list: one\n"),
+            std::string::npos);
+  EXPECT_NE(
+      Grammar("llama3_json", Options(ToolChoice::kRequired)).find("list: one (\"; \" one)*\n"),
+      std::string::npos);
+}
+
+TEST(ToolGrammar, WritesOneForEveryFamilyAndChoice) {
+  for (const ToolFamily& family : ToolFamilies()) {
+    for (const ToolChoice choice :
+         {ToolChoice::kNone, ToolChoice::kAuto, ToolChoice::kRequired, ToolChoice::kNamed}) {
+      const std::string text = Grammar(family.name, Options(choice));
+      EXPECT_TRUE(text.starts_with("start: ")) << family.name << text;
+      EXPECT_EQ(text.find("calls: ") != std::string::npos, choice != ToolChoice::kNone) << text;
+    }
+  }
+}
+
+TEST(ToolGrammar, RefusesChoicesThatCannotBe) {
+  const ToolFamily& hermes = *FindToolFamily("hermes");
+  ToolGrammarOptions options;
+  options.choice = ToolChoice::kNamed;
+  options.name = "nope";
+  auto grammar = BuildToolGrammar(hermes, TestTools(), options);
+  ASSERT_FALSE(grammar.ok());
+  EXPECT_EQ(grammar.code(), Code::kInvalidArgument);
+  EXPECT_EQ(grammar.message(), "tool_choice: no tool is named \"nope\"");
+  options.choice = ToolChoice::kRequired;
+  grammar = BuildToolGrammar(hermes, ToolSet(), options);
+  ASSERT_FALSE(grammar.ok());
+  EXPECT_EQ(grammar.message(), "tool_choice: a call is required, but there are no tools");
+}
+
 TEST(ToolGrammar, WritesJsonCallsBetweenFreeText) {
   EXPECT_EQ(Grammar("hermes", Options(ToolChoice::kAuto)),
             R"lark(start: (told_calls? FREE)
@@ -105,33 +158,6 @@ told_calls: (told call)+
 )lark");
 }
 
-TEST(ToolGrammar, LeavesThinkingFree) {
-  ToolGrammarOptions options = Options(ToolChoice::kRequired);
-  options.think_start = "<think>";
-  options.think_end = "</think>";
-  const std::string may = Grammar("granite", options);
-  EXPECT_TRUE(may.starts_with("start: (\"<think>\" thinking)? (SPACE? calls)\n")) << may;
-  EXPECT_NE(may.find("\nthinking[lazy]: /(?s:.*)<\\/think>/\n"), std::string::npos) << may;
-  options.starts_in_thinking = true;
-  EXPECT_TRUE(Grammar("granite", options).starts_with("start: thinking (SPACE? calls)\n"));
-  options.special_id = [](std::string_view) { return 7; };
-  const std::string special = Grammar("granite", options);
-  EXPECT_NE(special.find("\nthinking: /(?s:.*)/ <[7]>\n"), std::string::npos) << special;
-}
-
-TEST(ToolGrammar, AllowsOneCallWithoutParallel) {
-  EXPECT_NE(Grammar("hermes", Options(ToolChoice::kAuto, false)).find("told_calls: told call\n"),
-            std::string::npos);
-  EXPECT_NE(
-      Grammar("granite", Options(ToolChoice::kRequired, false)).find("call: \"[\" one \"]\"\n"),
-      std::string::npos);
-  EXPECT_NE(Grammar("llama3_json", Options(ToolChoice::kRequired, false)).find("list: one\n"),
-            std::string::npos);
-  EXPECT_NE(
-      Grammar("llama3_json", Options(ToolChoice::kRequired)).find("list: one (\"; \" one)*\n"),
-      std::string::npos);
-}
-
 TEST(ToolGrammar, TakesChoicesAndDefinitionsFromTheSchema) {
   const auto json = ParseJson(R"json([{"name": "f", "parameters": {
       "properties": {"e": {"enum": ["a", "<&"]}, "m": {"$ref": "#/$defs/m"}, "c": {"const": "x/y"}, "l": {"type": "array"}},
@@ -160,32 +186,6 @@ TEST(ToolGrammar, TakesChoicesAndDefinitionsFromTheSchema) {
   EXPECT_NE(python.find("t0_args: t0_p0 t0_r1 | t0_p1 t0_r2 | t0_p2 t0_r3 | t0_p3 | \"\"\n"),
             std::string::npos)
       << python;
-}
-
-TEST(ToolGrammar, WritesOneForEveryFamilyAndChoice) {
-  for (const ToolFamily& family : ToolFamilies()) {
-    for (const ToolChoice choice :
-         {ToolChoice::kNone, ToolChoice::kAuto, ToolChoice::kRequired, ToolChoice::kNamed}) {
-      const std::string text = Grammar(family.name, Options(choice));
-      EXPECT_TRUE(text.starts_with("start: ")) << family.name << text;
-      EXPECT_EQ(text.find("calls: ") != std::string::npos, choice != ToolChoice::kNone) << text;
-    }
-  }
-}
-
-TEST(ToolGrammar, RefusesChoicesThatCannotBe) {
-  const ToolFamily& hermes = *FindToolFamily("hermes");
-  ToolGrammarOptions options;
-  options.choice = ToolChoice::kNamed;
-  options.name = "nope";
-  auto grammar = BuildToolGrammar(hermes, TestTools(), options);
-  ASSERT_FALSE(grammar.ok());
-  EXPECT_EQ(grammar.code(), Code::kInvalidArgument);
-  EXPECT_EQ(grammar.message(), "tool_choice: no tool is named \"nope\"");
-  options.choice = ToolChoice::kRequired;
-  grammar = BuildToolGrammar(hermes, ToolSet(), options);
-  ASSERT_FALSE(grammar.ok());
-  EXPECT_EQ(grammar.message(), "tool_choice: a call is required, but there are no tools");
 }
 
 }  // namespace
