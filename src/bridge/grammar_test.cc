@@ -399,7 +399,7 @@ TEST(Grammar, RefusesVocabulariesThatCannotBe) {
 TEST(Grammar, WorksOnByteFallbackTokenizers) {
   std::string vocab;
   for (int byte = 0; byte < 256; ++byte) {
-    char name[16];
+    char name[32];
     std::snprintf(name, sizeof name, "\"<0x%02X>\":%d,", static_cast<unsigned>(byte), byte + 3);
     vocab += name;
   }
