@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -134,6 +135,9 @@ class PlacedRows {
 class SparseMemory {
  public:
   explicit SparseMemory(std::uint64_t bytes) : size_(static_cast<std::size_t>(bytes)) {
+    // qemu-user keeps a record of every page, which would take all memory. tools/test_arm64 sets
+    // the variable.
+    if (std::getenv("QEMU_CPU") != nullptr) return;
     void* p = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return;
