@@ -32,6 +32,7 @@ Connection::Connection(ConnectionHost& host, std::shared_ptr<Transport> transpor
 Connection::~Connection() {
   if (state_ != State::kClosed) transport_->Close();
   if (exchange_ != nullptr) EndExchange();
+  ReleaseBody();
 }
 
 void Connection::Start() {
@@ -70,6 +71,7 @@ void Connection::CloseBecause(CancelReason reason) {
     LogRequest(reason);
     EndExchange();
   }
+  ReleaseBody();  // of a request that was not all there
   host_.closed(this);
 }
 
