@@ -177,8 +177,10 @@ TEST(HttpLimits, FullServersSaySoAndPreferNewClientsToIdleOnes) {
   TestServer server(options);
   TestClient busy[3] = {TestClient(server.port()), TestClient(server.port()),
                         TestClient(server.port())};
-  for (TestClient& client : busy) client.Send(Post("/keep", "{}"));
-  server.WaitForWriter(2);
+  for (std::size_t i = 0; i < 3; ++i) {
+    busy[i].Send(Post("/keep", "{}"));
+    server.WaitForWriter(i);
+  }
   TestClient late(server.port());
   const Answer answer = late.ReceiveAnswer();
   EXPECT_EQ(answer.status, 503);
@@ -189,6 +191,7 @@ TEST(HttpLimits, FullServersSaySoAndPreferNewClientsToIdleOnes) {
   // One of the three is done and keeps its connection: the next client takes its place.
   server.WaitForWriter(1)->Send({});
   EXPECT_EQ(busy[1].ReceiveAnswer().status, 200);
+  server.WaitForLog(2);  // the client may know before the server does
   ASSERT_TRUE(Eventually([&] { return server.server().load().connections == 3; }));
   TestClient next(server.port());
   EXPECT_EQ(next.Ask(Get("/hello")).status, 200);
