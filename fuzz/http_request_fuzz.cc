@@ -44,8 +44,10 @@ std::vector<std::string> Run(std::string_view bytes, std::size_t step) {
   for (std::size_t at = 0; at < bytes.size(); at += step) server.Receive(bytes.substr(at, step));
   server.transport->DeliverEnd(/*clean=*/true);
   server.Run();
-  server.transport->Wait(std::chrono::hours(1));
-  server.Run();
+  for (int i = 0; i < 3; ++i) {  // whatever a time limit makes it say goes out, then it lingers
+    server.transport->Wait(std::chrono::hours(1));
+    server.Run();
+  }
   HONE_CHECK(server.transport->closed() && server.host.num_requests == 0);
   HONE_CHECK(server.host.all_bodies_bytes == 0);
 

@@ -32,6 +32,7 @@ Connection::Connection(ConnectionHost& host, std::shared_ptr<Transport> transpor
 Connection::~Connection() {
   if (state_ != State::kClosed) transport_->Close();
   if (exchange_ != nullptr) EndExchange();
+  ReleaseBody();
 }
 
 void Connection::Start() {
@@ -70,6 +71,7 @@ void Connection::CloseBecause(CancelReason reason) {
     LogRequest(reason);
     EndExchange();
   }
+  ReleaseBody();  // of a request that was not all there
   host_.closed(this);
 }
 
@@ -287,8 +289,12 @@ void Connection::Answer(Response response, bool keep_alive) {
 }
 
 void Connection::Fail(const HttpError& error) {
-  // The request line is known from kBody on; what a broken one said is no safe text for a log.
-  if (state_ != State::kBody) access_ = HttpAccess();
+  // The path is known from kBody on; what a broken request line said is no safe text for a log. A
+  // method that the parser took is a plain word.
+  if (state_ != State::kBody) {
+    access_ = HttpAccess();
+    access_.method = parser_.request().method;
+  }
   Answer(ErrorResponse(error), /*keep_alive=*/false);
 }
 

@@ -162,6 +162,27 @@ TEST_F(HttpConnection, RequestsOfClientsThatLeftAreNotHandled) {
   EXPECT_EQ(server_.host.num_requests, 0);
 }
 
+TEST_F(HttpConnection, BodiesThatDoNotEndAreForgotten) {
+  std::string bytes = Post("/echo", std::string(1000, 'a'));
+  bytes.resize(bytes.size() - 1);
+  for (const bool leaves : {true, false}) {
+    FakeServer server{HttpOptions()};
+    server.router.Add("POST", "/echo",
+                      [](const Request&, const std::shared_ptr<ResponseWriter>&) {});
+    server.Connect();
+    server.Receive(bytes);
+    EXPECT_EQ(server.host.all_bodies_bytes, 999U);
+    if (leaves) {
+      EXPECT_TRUE(server.transport->DeliverEnd(/*clean=*/true));
+    } else {
+      server.transport->Wait(seconds(60));
+      server.Run();
+      EXPECT_TRUE(server.transport->written.starts_with("HTTP/1.1 408 "));
+    }
+    EXPECT_EQ(server.host.all_bodies_bytes, 0U);
+  }
+}
+
 TEST_F(HttpConnection, DrainingEndsTheConnectionBehindItsRequest) {
   server_.Receive(Post("/stream", "{}") + Post("/echo", "later"));
   server_.host.draining = true;

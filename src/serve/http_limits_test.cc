@@ -42,7 +42,7 @@ TEST(HttpLimits, SizesOfTheHeader) {
 // The client reads the answer although it has most of its body still to send.
 TEST(HttpLimits, SizeOfTheBody) {
   TestServer server;
-  const std::string limit((64 << 10) - 0, 'a');
+  const std::string limit(64 << 10, 'a');
   TestClient fits(server.port());
   EXPECT_EQ(fits.Ask(Post("/echo", limit)).body, limit);
   TestClient announced(server.port());
@@ -65,7 +65,6 @@ TEST(HttpLimits, SizeOfTheBody) {
 TEST(HttpLimits, SizeOfAllBodiesTogether) {
   HttpOptions options = TestServer::FastOptions();
   options.limits.all_bodies_bytes = 100 << 10;
-  options.limits.body_time = milliseconds(5000);
   TestServer server(options);
   const std::string large = Post("/keep", std::string(60 << 10, 'a'));
   TestClient first(server.port());
@@ -103,7 +102,7 @@ TEST(HttpLimits, ContinuesOnlyWhatItWillTake) {
 
 // Bytes that come just often enough to look alive do not count.
 TEST(HttpLimits, TimesAreTotals) {
-  TestServer server;
+  TestServer server(TestServer::ShortTimes());
   const struct {
     std::string begin;
     int status;
@@ -121,17 +120,17 @@ TEST(HttpLimits, TimesAreTotals) {
     const auto start = Clock::now();
     client.Send(c.begin);
     std::string received;
-    while (received.empty() && client.Send("a") && Since(start) < milliseconds(3000)) {
+    while (received.empty() && client.Send("a") && Since(start) < milliseconds(4000)) {
       received = client.Receive(milliseconds(20));
     }
     EXPECT_TRUE(received.starts_with("HTTP/1.1 408 ")) << c.begin << received;
     EXPECT_GE(Since(start), milliseconds(280));
-    EXPECT_LT(Since(start), milliseconds(1500));
+    EXPECT_LT(Since(start), milliseconds(3000));
   }
 }
 
 TEST(HttpLimits, IdleConnectionsEndInSilence) {
-  TestServer server;
+  TestServer server(TestServer::ShortTimes());
   const auto start = Clock::now();
   TestClient fresh(server.port());
   TestClient used(server.port());
@@ -142,12 +141,12 @@ TEST(HttpLimits, IdleConnectionsEndInSilence) {
   EXPECT_EQ(used.ReceiveAll(), "");
   EXPECT_FALSE(used.timed_out());
   EXPECT_GE(Since(start), milliseconds(380));
-  EXPECT_LT(Since(start), milliseconds(2000));
+  EXPECT_LT(Since(start), milliseconds(5000));
 }
 
 // A client that closes nothing and reads nothing does not hold a connection for ever.
 TEST(HttpLimits, LingeringEnds) {
-  TestServer server;
+  TestServer server(TestServer::ShortTimes());
   TestClient client(server.port());
   client.Send(Post("/nothing", "", "Content-Length: 5\r\n"));
   EXPECT_EQ(client.ReceiveAnswer().status, 400);
@@ -156,9 +155,7 @@ TEST(HttpLimits, LingeringEnds) {
 }
 
 TEST(HttpLimits, TwoHundredIdleConnectionsDoNotMatter) {
-  HttpOptions options = TestServer::FastOptions();
-  options.limits.header_time = milliseconds(10'000);
-  TestServer server(options);
+  TestServer server;
   std::vector<std::unique_ptr<TestClient>> idle;
   for (int i = 0; i < 200; ++i) {
     idle.push_back(std::make_unique<TestClient>(server.port()));
@@ -169,7 +166,7 @@ TEST(HttpLimits, TwoHundredIdleConnectionsDoNotMatter) {
   const auto start = Clock::now();
   TestClient client(server.port());
   for (int i = 0; i < 20; ++i) EXPECT_EQ(client.Ask(Get("/hello")).status, 200);
-  EXPECT_LT(Since(start), milliseconds(1000));
+  EXPECT_LT(Since(start), milliseconds(3000));
   idle.clear();
   EXPECT_TRUE(Eventually([&] { return server.server().load().connections <= 1; }));
 }
@@ -177,12 +174,13 @@ TEST(HttpLimits, TwoHundredIdleConnectionsDoNotMatter) {
 TEST(HttpLimits, FullServersSaySoAndPreferNewClientsToIdleOnes) {
   HttpOptions options = TestServer::FastOptions();
   options.limits.connections = 3;
-  options.limits.idle_time = milliseconds(10'000);
   TestServer server(options);
   TestClient busy[3] = {TestClient(server.port()), TestClient(server.port()),
                         TestClient(server.port())};
-  for (TestClient& client : busy) client.Send(Post("/keep", "{}"));
-  server.WaitForWriter(2);
+  for (std::size_t i = 0; i < 3; ++i) {
+    busy[i].Send(Post("/keep", "{}"));
+    server.WaitForWriter(i);
+  }
   TestClient late(server.port());
   const Answer answer = late.ReceiveAnswer();
   EXPECT_EQ(answer.status, 503);
@@ -193,6 +191,7 @@ TEST(HttpLimits, FullServersSaySoAndPreferNewClientsToIdleOnes) {
   // One of the three is done and keeps its connection: the next client takes its place.
   server.WaitForWriter(1)->Send({});
   EXPECT_EQ(busy[1].ReceiveAnswer().status, 200);
+  server.WaitForLog(2);  // the client may know before the server does
   ASSERT_TRUE(Eventually([&] { return server.server().load().connections == 3; }));
   TestClient next(server.port());
   EXPECT_EQ(next.Ask(Get("/hello")).status, 200);

@@ -19,12 +19,17 @@ HttpOptions TestServer::FastOptions() {
   options.limits.target_bytes = 2 << 10;
   options.limits.body_bytes = 64 << 10;
   options.limits.queued_bytes = 256 << 10;
+  options.limits.cancel_time = milliseconds(200);
+  return options;
+}
+
+HttpOptions TestServer::ShortTimes() {
+  HttpOptions options = FastOptions();
   options.limits.header_time = milliseconds(300);
   options.limits.body_time = milliseconds(300);
   options.limits.idle_time = milliseconds(400);
   options.limits.write_stall_time = milliseconds(300);
   options.limits.linger_time = milliseconds(300);
-  options.limits.cancel_time = milliseconds(200);
   return options;
 }
 
