@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints how fast a plain loop reads memory: the limit of decode. One JSON line.
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <charconv>
@@ -60,13 +61,25 @@ std::int64_t HugePageKib() {
 struct Share {
   std::chrono::steady_clock::time_point start;
   std::chrono::steady_clock::time_point end;
+  double cpu_seconds = 0;  // of the thread, between start and end
   std::uint64_t sum = 0;
 };
 
-// Bytes per second of one pass: all that was read, divided by the time from the first start to the
-// last end. The sum of each thread's own rate would be too high when threads run one after the
-// other instead of together.
-double Pass(const std::uint64_t* words, std::size_t count, int threads, std::uint64_t* sink) {
+double ThreadCpuSeconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// What a pass gave, for all threads together.
+struct PassTotals {
+  double bytes_per_second = 0, cpu_seconds = 0;
+};
+
+// The rate of one pass: all that was read, divided by the time from the first start to the last
+// end. The sum of each thread's own rate would be too high when threads run one after the other
+// instead of together.
+PassTotals Pass(const std::uint64_t* words, std::size_t count, int threads, std::uint64_t* sink) {
   std::latch ready(threads);
   std::vector<Share> shares(static_cast<std::size_t>(threads));
   std::vector<std::thread> pool;
@@ -76,20 +89,26 @@ double Pass(const std::uint64_t* words, std::size_t count, int threads, std::uin
       Share& mine = shares[t];
       ready.arrive_and_wait();
       mine.start = std::chrono::steady_clock::now();
+      const double cpu = ThreadCpuSeconds();
       mine.sum = Sum(words + each * t, each);
+      mine.cpu_seconds = ThreadCpuSeconds() - cpu;
       mine.end = std::chrono::steady_clock::now();
     });
   }
   for (std::thread& thread : pool) thread.join();
   auto start = shares[0].start;
   auto end = shares[0].end;
+  PassTotals totals;
   for (const Share& share : shares) {
+    totals.cpu_seconds += share.cpu_seconds;
     start = std::min(start, share.start);
     end = std::max(end, share.end);
     *sink += share.sum;
   }
   const std::chrono::duration<double> seconds = end - start;
-  return static_cast<double>(each * shares.size() * sizeof(std::uint64_t)) / seconds.count();
+  totals.bytes_per_second =
+      static_cast<double>(each * shares.size() * sizeof(std::uint64_t)) / seconds.count();
+  return totals;
 }
 
 double Median(std::vector<double> values) {
@@ -135,15 +154,19 @@ int Run(const Options& options) {
   for (std::size_t i = 0; i < count; ++i) words[i] = i;
   std::vector<double> rates;
   std::uint64_t sink = 0;
+  double cpu_seconds = 0;
   for (int i = 0; i < options.passes; ++i) {
-    rates.push_back(Pass(words, count, options.threads, &sink) / 1e9);
+    const PassTotals totals = Pass(words, count, options.threads, &sink);
+    rates.push_back(totals.bytes_per_second / 1e9);
+    cpu_seconds += totals.cpu_seconds;
   }
   const std::int64_t huge_kib = HugePageKib();
   std::printf("{\"threads\": %d, \"bytes\": %zu, \"gb_s\": [", options.threads, bytes);
   for (std::size_t i = 0; i < rates.size(); ++i) std::printf("%s%.3f", i ? ", " : "", rates[i]);
   std::printf(
-      "], \"median_gb_s\": %.3f, \"advised\": %s, \"huge_page_kib\": %lld, \"sum\": %llu}\n",
-      Median(rates), advised ? "true" : "false", static_cast<long long>(huge_kib),
+      "], \"median_gb_s\": %.3f, \"cpu_s\": %.6f, \"advised\": %s, \"huge_page_kib\": %lld, "
+      "\"sum\": %llu}\n",
+      Median(rates), cpu_seconds, advised ? "true" : "false", static_cast<long long>(huge_kib),
       static_cast<unsigned long long>(sink));
   return 0;
 }
