@@ -51,7 +51,10 @@ class Planner {
       : bundle_(bundle), request_(request), header_(bundle.header()) {}
 
   Result<EditPlan> Run() {
+    ReadHoneJson();
     HONE_TRY(EditMessage());
+    HONE_TRY(EditToolFamily());
+    WriteHoneJson();
     for (const ItemEdit& edit : request_.prefer_activation_type) {
       HONE_TRY(EditItem("prefer_activation_type", edit, {"fp16", "fp32", "fp32_fp16"}));
     }
@@ -74,13 +77,23 @@ class Planner {
     return static_cast<std::size_t>(&section - bundle_.header().sections.data());
   }
 
-  const Section* FindHoneJson() const {
+  // hone_json_ stays empty if there is none, or it is no JSON object.
+  void ReadHoneJson() {
     for (const Section& section : bundle_.header().sections) {
-      if (section.type == SectionType::kGenericBinaryData && section.Item("name") == "hone.json") {
-        return &section;
+      if (section.type != SectionType::kGenericBinaryData || section.Item("name") != "hone.json") {
+        continue;
       }
+      auto parsed = ParseJson(AsText(bundle_.SectionBytes(section)));
+      if (parsed.ok() && parsed->IsObject()) hone_json_ = *std::move(parsed);
+      hone_section_ = &section;
+      return;
     }
-    return nullptr;
+  }
+
+  // Only what changed in it is written: another writer's spaces are no change.
+  void WriteHoneJson() {
+    if (!hone_json_changed_) return;
+    contents_.push_back({IndexOf(*hone_section_), hone_json_->Dump(1) + "\n"});
   }
 
   bool WantsMessage() const {
@@ -108,19 +121,42 @@ class Planner {
       plan_.warnings.push_back(
           "the bundle has no tokenizer that Hone reads, so ids are checked by number only");
     }
-    std::optional<Json> hone_json;
-    const Section* hone_section = FindHoneJson();
-    if (hone_section != nullptr) {
-      auto parsed = ParseJson(AsText(bundle_.SectionBytes(*hone_section)));
-      if (parsed.ok() && parsed->IsObject()) hone_json = *std::move(parsed);
-    }
-    if (hone_json) ReadTokenTexts(*hone_json, facts.text);
+    if (hone_json_) ReadTokenTexts(*hone_json_, facts.text);
     std::string message(AsText(bundle_.SectionBytes(*section)));
     HONE_TRY(EditMetadata(request_, facts, message, plan_));
     if (plan_.changes.empty()) return {};
     contents_.push_back({IndexOf(*section), message});
-    if (hone_json) UpdateHoneJson(*hone_json, message, *section, *hone_section);
+    if (hone_json_) UpdateHoneJson(message, *section);
     return {};
+  }
+
+  Status EditToolFamily() {
+    if (!request_.tool_family) return {};
+    if (!hone_json_) {
+      return Status(Code::kUnsupported,
+                    "tool family: the bundle has no readable hone.json to store it in; only "
+                    "bundles of hone convert have one");
+    }
+    const std::string& wanted = *request_.tool_family;
+    const Json* stored = hone_json_->Find("tool_family");
+    const std::string before = stored == nullptr    ? "none"
+                               : stored->IsString() ? stored->AsString()
+                                                    : stored->Dump();
+    if (before == (wanted.empty() ? "none" : wanted)) return {};
+    if (wanted.empty()) {
+      RemoveToolFamily();
+    } else {
+      hone_json_->Set("tool_family", wanted);
+    }
+    hone_json_changed_ = true;
+    plan_.changes.push_back({"tool_family", before, wanted.empty() ? "none" : wanted});
+    return {};
+  }
+
+  bool RemoveToolFamily() {
+    return std::erase_if(hone_json_->AsObject(), [](const Json::Member& member) {
+             return member.first == "tool_family";
+           }) > 0;
   }
 
   static void ReadTokenTexts(const Json& hone_json, formats::TextFacts& text) {
@@ -137,10 +173,10 @@ class Planner {
   }
 
   // hone.json holds hashes of the other sections and of the template; it must not lie.
-  void UpdateHoneJson(Json& hone_json, const std::string& message, const Section& section,
-                      const Section& hone_section) {
+  void UpdateHoneJson(const std::string& message, const Section& section) {
     const auto metadata = litertlm::ParseLlmMetadata(AsBytes(message));
-    for (Json::Member& member : hone_json.AsObject()) {
+    const std::string before = hone_json_->Dump(1);
+    for (Json::Member& member : hone_json_->AsObject()) {
       Json& value = member.second;
       if (member.first == "sections" && value.IsArray()) {
         for (Json& entry : value.AsArray()) {
@@ -161,9 +197,12 @@ class Planner {
         }
       }
     }
-    const std::string text = hone_json.Dump(1) + "\n";
-    if (text == AsText(bundle_.SectionBytes(hone_section))) return;
-    contents_.push_back({IndexOf(hone_section), text});
+    // It was that of the old template; without it the new one decides.
+    if (request_.chat_template && !request_.tool_family && RemoveToolFamily()) {
+      plan_.notes.push_back("the tool family of the old template is removed from hone.json");
+    }
+    if (hone_json_->Dump(1) == before) return;
+    hone_json_changed_ = true;
     plan_.notes.push_back("hone.json is written again with the new hashes");
   }
 
@@ -226,6 +265,9 @@ class Planner {
   const litertlm::Bundle& bundle_;
   const EditRequest& request_;
   litertlm::Header header_;
+  std::optional<Json> hone_json_;
+  const Section* hone_section_ = nullptr;  // not null with hone_json_
+  bool hone_json_changed_ = false;
   std::vector<NewContent> contents_;
   EditPlan plan_;
 };

@@ -40,6 +40,8 @@ struct EditRequest {
   std::optional<std::int32_t> top_k, seed;
   std::optional<std::int32_t> max_tokens;
   std::optional<ThinkingDefault> thinking;
+  // In hone.json; "" removes it, so that the template decides. Refused for a bundle without one.
+  std::optional<std::string> tool_family;
   std::vector<ChannelEdit> channels;  // sets those of the same name, adds the others
   std::vector<ItemEdit> prefer_activation_type, backend_constraint;
   // String values; an empty one removes the key. A number keeps its type.

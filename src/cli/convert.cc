@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "chat/tool_family.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/resolve_source.h"
+#include "cli/tool_family_option.h"
 #include "exporter/export.h"
 
 namespace hone::cli {
@@ -27,6 +29,7 @@ struct ConvertOptions {
   std::string kv = "f32";
   std::string activation_type;
   std::string max_buffer;
+  std::optional<std::string> tool_family;
   bool template_compat = false;
   bool strict = false;
   bool allow_nonfinite = false;
@@ -92,7 +95,9 @@ Result<exporter::ExportOptions> MakeRequest(const ConvertOptions& options) {
   request.template_compat = options.template_compat;
   request.allow_nonfinite = options.allow_nonfinite;
   request.cancel = CancelFlag();
-
+  if (options.tool_family) {
+    HONE_ASSIGN(request.tool_family, ParseToolFamily(*options.tool_family));
+  }
   return request;
 }
 
@@ -104,6 +109,10 @@ Status Convert(const ConvertOptions& options) {
   HONE_ASSIGN(const model::Checkpoint checkpoint, model::OpenCheckpoint(source.path));
   request.source = {.repository = std::move(source.repository),
                     .revision = std::move(source.revision)};
+  if (!options.tool_family) {
+    const auto* family = chat::DetectToolFamily(checkpoint.text.chat_template);
+    if (family != nullptr) request.tool_family = family->name;
+  }
   for (const std::string& warning : checkpoint.warnings) PrintWarning(warning);
 
   Progress progress("Converting");
@@ -159,6 +168,9 @@ void RegisterConvert(CLI::App& app, Command* selected) {
   sub->add_option("--max-buffer", options->max_buffer,
                   "Pick context and prefill lengths so that no tensor of the decoder is larger, "
                   "such as 1GiB or 128MiB");
+  sub->add_option("--tool-family", options->tool_family,
+                  "How the model writes tool calls, by name, or none; default: as its chat "
+                  "template shows");
   sub->add_flag("--template-compat", options->template_compat,
                 "Wrap a chat template that LiteRT-LM cannot run into one that it can");
   sub->add_flag("--strict", options->strict,

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/tool_family_option.h"
 #include "formats/litertlm/litertlm.h"
 
 namespace hone::cli {
@@ -25,6 +26,7 @@ constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 struct EditArguments {
   std::string path;
   std::optional<std::string> chat_template, stop_ids, start_token, sampler, max_tokens, thinking;
+  std::optional<std::string> tool_family;
   std::optional<std::string> name, author;
   std::vector<std::string> add_stop_ids, stop_strings, channels, activation, backends, system;
   bool no_stop_strings = false, dry_run = false, json = false;
@@ -114,6 +116,9 @@ Status ParseText(const EditArguments& arguments, bundle::EditRequest& request) {
                 ParseNumber<std::int32_t>("--start-token", *arguments.start_token));
   }
   if (arguments.sampler) HONE_TRY(ParseSampler(*arguments.sampler, request));
+  if (arguments.tool_family) {
+    HONE_ASSIGN(request.tool_family, ParseToolFamily(*arguments.tool_family));
+  }
   if (arguments.max_tokens) {
     HONE_ASSIGN(request.max_tokens,
                 ParseNumber<std::int32_t>("--max-tokens", *arguments.max_tokens));
@@ -210,6 +215,8 @@ void AddOptions(CLI::App* sub, EditArguments& a) {
                   "What a template with enable_thinking does unless told: on, off, or the "
                   "template's own default")
       ->check(CLI::IsMember(std::vector<std::string>{"on", "off", "default"}));
+  sub->add_option("--tool-family", a.tool_family,
+                  "How the model writes tool calls, by name, or none: the template decides");
   sub->add_option("--channel", a.channels, "NAME,START,END, such as thought,<think>,</think>");
   sub->add_option(
       "--prefer-activation-type", a.activation,

@@ -380,6 +380,24 @@ TEST_F(Export, DescribesItselfInHoneJson) {
   }
 }
 
+TEST_F(Export, StoresTheToolFamilyWhereThereIsOne) {
+  for (const char* family : {"", "hermes"}) {
+    ExportOptions options = Options("int4");
+    options.tool_family = family;
+    Write("families/llama-gqa8/hf", options, "m.litertlm");
+    const auto bundle = Load("m.litertlm");
+    const litertlm::Section* section = bundle->Find(litertlm::SectionType::kGenericBinaryData);
+    ASSERT_NE(section, nullptr);
+    auto json = ParseJson(AsText(bundle->SectionBytes(*section)));
+    ASSERT_TRUE(json.ok()) << json.message();
+    const Json* stored = json->Find("tool_family");
+    ASSERT_EQ(stored != nullptr, *family != '\0');
+    if (stored != nullptr) {
+      EXPECT_EQ(stored->AsString(), family);
+    }
+  }
+}
+
 TEST_F(Export, NamesEveryCacheInExecutorMetadata) {
   ExportOptions options = Options("int4");
   options.context = 64;

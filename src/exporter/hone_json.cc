@@ -83,6 +83,7 @@ std::string BuildHoneJson(const HoneJsonFacts& facts) {
                 {"source_sha256", bridge::Sha256Hex(AsBytes(facts.text.chat_template))},
                 {"wrapped", bundle_text.wrapped_template}}));
   }
+  if (!options.tool_family.empty()) out.Set("tool_family", options.tool_family);
   out.Set("tokens", Json(Json::Object{{"bos", facts.text.bos_token},
                                       {"eos", facts.text.eos_token},
                                       {"pad", facts.text.pad_token},
