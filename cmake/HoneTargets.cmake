@@ -64,5 +64,11 @@ function(hone_test name)
     HONE_SHARED_DATA="${HONE_SHARED_DATA}"
     HONE_TESTDATA="${CMAKE_SOURCE_DIR}/tests/testdata")
   add_test(NAME ${name} COMMAND ${name})
+  if("threads" IN_LIST ARG_LABEL)
+    if(NOT TARGET threads_tests)
+      add_custom_target(threads_tests)  # what the thread sanitizer runs
+    endif()
+    add_dependencies(threads_tests ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600)
 endfunction()

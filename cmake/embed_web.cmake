@@ -29,8 +29,8 @@ function(hone_embed_web out)
   list(FILTER sources EXCLUDE REGEX "\\.test\\.tsx?$")
   set(installed "${web}/node_modules/.package-lock.json")
   add_custom_command(OUTPUT "${installed}"
-    COMMAND "${HONE_NPM}" ci --no-audit --no-fund --loglevel=error
-    COMMAND "${CMAKE_COMMAND}" -E touch "${installed}"
+    COMMAND "${CMAKE_COMMAND}" "-DNPM=${HONE_NPM}" "-DWEB=${web}" "-DINSTALLED=${installed}"
+      -P "${CMAKE_SOURCE_DIR}/cmake/npm_install.cmake"
     DEPENDS "${web}/package.json" "${web}/package-lock.json"
     WORKING_DIRECTORY "${web}" COMMENT "Installing the packages of the chat page" VERBATIM)
   add_custom_command(OUTPUT "${web}/dist/index.html"
