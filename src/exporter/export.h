@@ -34,7 +34,7 @@ struct ExportOptions {
   // are kept or refused (see fit_buffers.h). 0: no limit.
   std::uint64_t max_buffer = 0;
   SourceFacts source;
-  std::string tool_family;  // how the model writes tool calls, for hone.json; empty: not said
+  std::string tool_family;       // how the model writes tool calls, for hone.json; empty: not said
   bool template_compat = false;  // wrap a template that LiteRT-LM cannot run into one that both run
   bool allow_nonfinite = false;
   int num_threads = 0;                        // 0: all available
