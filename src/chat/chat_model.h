@@ -3,8 +3,8 @@
 // What conversations need to know about a loaded model.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,18 +38,28 @@ class ChatModel {
   bool uses_tools() const { return uses_tools_; }  // the template shows tools to the model
   // The model has a thinking channel with marks around it.
   bool has_thinking() const { return !text_.think_start.empty() && !text_.think_end.empty(); }
-  // What enable_thinking does to the template: nothing where it does not read it.
-  bool thinking_can_be_off() const { return thinking_can_be_off_; }
+  // The template writes another prompt for enable_thinking false than for true.
+  bool template_switches_thinking() const { return template_switches_thinking_; }
   // The single tokens of the marks; absent if a mark is several tokens.
   std::optional<std::int32_t> think_start_id() const { return think_start_id_; }
   std::optional<std::int32_t> think_end_id() const { return think_end_id_; }
   // The tokens that close the channel.
   const std::vector<std::int32_t>& think_end_ids() const { return think_end_ids_; }
 
-  // The id of a marker that the tokenizer has as an added token; nothing for ordinary text.
-  std::optional<std::int32_t> MarkerId(std::string_view marker) const;
-  // Added tokens whose text the parser must see although the tokenizer hides them.
-  const std::map<std::int32_t, std::string>& marker_texts() const { return marker_texts_; }
+  // The id of a marker that the tokenizer has as a special token; nothing for ordinary text.
+  std::optional<std::int32_t> SpecialId(std::string_view marker) const;
+  // Special tokens whose text the reader of an answer must see: the marks of the thinking, and with
+  // tools those of the calls.
+  const std::set<std::int32_t>& shown_ids(bool with_tools) const {
+    return with_tools ? tool_shown_ids_ : think_shown_ids_;
+  }
+  // The texts of tokens that only a template may make: special tokens and stop tokens. Those that
+  // begin with this byte.
+  const std::vector<std::string>& control_texts(char first) const {
+    return control_texts_[static_cast<unsigned char>(first)];
+  }
+  // The texts that a model writes itself in an answer: marks of the thinking and of calls.
+  bool IsAnswerMark(std::string_view text) const;
   bool IsStop(std::int32_t id) const { return stop_ids_.contains(id); }
 
   // Made on the first call, which takes some tenths of a second; then the same one.
@@ -65,10 +75,11 @@ class ChatModel {
   std::int64_t context_;
   const ToolFamily* family_ = nullptr;
   bool uses_tools_ = false;
-  bool thinking_can_be_off_ = false;
+  bool template_switches_thinking_ = false;
   std::optional<std::int32_t> think_start_id_, think_end_id_;
   std::vector<std::int32_t> think_end_ids_;
-  std::map<std::int32_t, std::string> marker_texts_;
+  std::set<std::int32_t> think_shown_ids_, tool_shown_ids_;
+  std::array<std::vector<std::string>, 256> control_texts_;
   std::set<std::int32_t> stop_ids_;
   mutable std::mutex mutex_;  // guards vocabulary_
   mutable std::optional<bridge::Vocabulary> vocabulary_;

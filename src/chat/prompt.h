@@ -39,13 +39,13 @@ struct PromptLimits {
 struct AnswerPlan {
   bool is_chat = false;             // false: all text is content, without channels and calls
   bool starts_in_thinking = false;  // the prompt opened the channel
+  bool thinking_off = false;        // the answer must not open it
   std::optional<std::int64_t> thinking_budget = {};
   const ToolFamily* family = nullptr;  // null: no calls are read
   ToolSet tools = {};
-  bool parallel_tool_calls = true;
+  bool calls_are_bound = false;  // the grammar lets no call through that is wrong
   // What the answer must match; null: it is free.
   std::shared_ptr<const bridge::TokenMatcher> matcher = {};
-  bool matcher_sees_thinking = false;  // the grammar has the thinking in it
   std::string prediction = {};
 };
 
