@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chat/control_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "runtime/chat.h"
+
+namespace hone::chat {
+namespace {
+
+// The last block of the last private plane: 254 characters that nobody writes.
+constexpr unsigned kFirstMark = 0x10FF00;
+constexpr unsigned kLastMark = 0x10FFFD;
+
+std::string Utf8Of(unsigned code) {
+  std::string out;
+  out.push_back(static_cast<char>(0xF0U | code >> 18U));
+  out.push_back(static_cast<char>(0x80U | (code >> 12U & 0x3FU)));
+  out.push_back(static_cast<char>(0x80U | (code >> 6U & 0x3FU)));
+  out.push_back(static_cast<char>(0x80U | (code & 0x3FU)));
+  return out;
+}
+
+// As a template writes the character that escapes what is not ASCII: "\udbff\udffd".
+std::string EscapeOf(std::string_view mark) {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(mark[i])) & 0x3FU;
+  };
+  const unsigned code = (byte(0) & 7U) << 18U | byte(1) << 12U | byte(2) << 6U | byte(3);
+  const unsigned rest = code - 0x10000U;
+  char text[16];
+  std::snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD800U + (rest >> 10U),
+                0xDC00U + (rest & 0x3FFU));
+  return text;
+}
+
+bool IsTextPart(const Json& part) {
+  const Json* text = part.Find("text");
+  return part.IsObject() && text != nullptr && text->IsString();
+}
+
+class Guard {
+ public:
+  Guard(const ChatModel& model, std::string mark) : model_(model), mark_(std::move(mark)) {}
+
+  // answer: the text is the model's own, whose marks of thinking and calls count.
+  Json Value(const Json& value, bool answer) {
+    if (value.IsString()) return Json(Text(value.AsString(), answer));
+    if (value.IsArray()) return Array(value.AsArray(), answer);
+    if (value.IsObject()) return Json(Object(value.AsObject(), answer));
+    return value;
+  }
+  Json::Object Object(const Json::Object& object, bool answer) {
+    Json::Object out;
+    for (const auto& [key, value] : object)
+      out.emplace_back(Text(key, answer), Value(value, answer));
+    return out;
+  }
+  bool any() const { return any_; }
+
+ private:
+  // Offsets behind the first character of each control text.
+  std::vector<std::size_t> FindCuts(std::string_view text, bool answer) const {
+    std::vector<std::size_t> cuts;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      for (const std::string& control : model_.control_texts(text[i])) {
+        if (!text.substr(i).starts_with(control)) continue;
+        if (answer && model_.IsAnswerMark(control)) continue;
+        std::size_t cut = i + 1;
+        while ((static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) ++cut;
+        cuts.push_back(cut);
+        break;
+      }
+    }
+    return cuts;
+  }
+
+  std::string Text(const std::string& text, bool answer) {
+    const std::vector<std::size_t> cuts = FindCuts(text, answer);
+    if (cuts.empty()) return text;
+    any_ = true;
+    std::string out;
+    std::size_t from = 0;
+    for (const std::size_t cut : cuts) {
+      out.append(text, from, cut - from).append(mark_);
+      from = cut;
+    }
+    return out.append(text, from);
+  }
+
+  Json Array(const Json::Array& array, bool answer) {
+    Json::Array out;
+    for (const Json& value : array) out.push_back(Value(value, answer));
+    // Templates join the parts of a content: a control text may cross their borders.
+    std::string joined;
+    for (const Json& part : array) {
+      if (!IsTextPart(part)) return Json(std::move(out));
+      joined += part.Find("text")->AsString();
+    }
+    std::size_t begin = 0;
+    const std::vector<std::size_t> cuts = FindCuts(joined, answer);
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      const std::string& text = array[i].Find("text")->AsString();
+      std::string marked;
+      std::size_t from = 0;
+      for (const std::size_t cut : cuts) {
+        if (cut <= begin || cut > begin + text.size()) continue;
+        marked.append(text, from, cut - begin - from).append(mark_);
+        from = cut - begin;
+      }
+      marked.append(text, from);
+      if (marked.size() != text.size()) any_ = true;
+      out[i].Set("text", Json(std::move(marked)));
+      begin += text.size();
+    }
+    return Json(std::move(out));
+  }
+
+  const ChatModel& model_;
+  std::string mark_;
+  bool any_ = false;
+};
+
+GuardedChat GuardWith(const ChatModel& model, const Json::Array& messages, const Json::Array& tools,
+                      const Json::Object& variables, const std::string& mark) {
+  Guard guard(model, mark);
+  GuardedChat out;
+  for (const Json& message : messages) {
+    const Json* role = message.Find("role");
+    const bool answer = role != nullptr && role->IsString() && role->AsString() == "assistant";
+    out.messages.push_back(guard.Value(message, answer));
+  }
+  for (const Json& tool : tools) out.tools.push_back(guard.Value(tool, /*answer=*/false));
+  out.variables = guard.Object(variables, /*answer=*/false);
+  if (guard.any()) out.mark = mark;
+  return out;
+}
+
+}  // namespace
+
+Result<GuardedChat> GuardControlTexts(const ChatModel& model, const Json::Array& messages,
+                                      const Json::Array& tools, const Json::Object& variables) {
+  GuardedChat guarded = GuardWith(model, messages, tools, variables, Utf8Of(kLastMark));
+  if (guarded.mark.empty()) return guarded;
+  const std::string all = StrCat(Json(messages).Dump(), Json(tools).Dump(), Json(variables).Dump(),
+                                 model.text().template_source);
+  for (unsigned code = kLastMark; code >= kFirstMark; --code) {
+    const std::string mark = Utf8Of(code);
+    if (all.find(mark) != std::string::npos) continue;
+    if (mark == guarded.mark) return guarded;
+    return GuardWith(model, messages, tools, variables, mark);
+  }
+  return Status(Code::kInvalidArgument,
+                "messages: they spell control tokens, and use all characters from U+10FF00 to "
+                "U+10FFFD, one of which is needed to keep these texts");
+}
+
+std::string RemoveMarks(std::string_view rendered, std::string_view mark) {
+  if (mark.empty()) return std::string(rendered);
+  std::string out;
+  const std::string escape = EscapeOf(mark);
+  for (std::size_t i = 0; i < rendered.size();) {
+    const std::string_view rest = rendered.substr(i);
+    if (rest.starts_with(mark)) {
+      i += mark.size();
+    } else if (rest.starts_with(escape)) {
+      i += escape.size();
+    } else {
+      out.push_back(rendered[i++]);
+    }
+  }
+  return out;
+}
+
+Result<std::vector<std::int32_t>> EncodeMarked(const runtime::TextSetup& text,
+                                               std::string_view rendered, std::string_view mark) {
+  if (mark.empty()) return runtime::EncodePrompt(text, rendered);
+  if (!text.tokenizer) return runtime::EncodePrompt(text, rendered);  // says what is missing
+  const std::string escape = EscapeOf(mark);
+  std::vector<std::int32_t> ids;
+  while (true) {
+    const std::size_t plain = rendered.find(mark);
+    const std::size_t escaped = rendered.find(escape);
+    const std::size_t at = std::min(plain, escaped);
+    const std::string_view piece = rendered.substr(0, at);
+    if (!piece.empty()) {
+      HONE_ASSIGN(const std::vector<std::int32_t> more, text.tokenizer->Encode(piece));
+      ids.insert(ids.end(), more.begin(), more.end());
+    }
+    if (at == std::string_view::npos) break;
+    rendered.remove_prefix(at + (plain < escaped ? mark.size() : escape.size()));
+  }
+  if (text.start_id && (ids.empty() || ids[0] != *text.start_id)) {
+    ids.insert(ids.begin(), *text.start_id);
+  }
+  return ids;
+}
+
+}  // namespace hone::chat

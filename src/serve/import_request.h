@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Hone authors
+// SPDX-License-Identifier: Apache-2.0
+// Reads POST /models/import, with which the page adds a model of the server's disk.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/http_types.h"
+#include "serve/model_facts.h"
+#include "serve/openai/api_error.h"
+
+namespace hone::serve {
+
+struct ImportWish {
+  ModelEntry entry;
+  std::vector<std::string> warnings;
+};
+
+// 403: imports are not allowed, or the client is on another machine. 400: a field is wrong. Nothing
+// of the disk is looked at.
+openai::ApiResult<ImportWish> CheckImport(const Request& request, bool allowed);
+
+// "127.0.0.1:53218" and "[::1]:53218" are clients on this machine.
+bool IsLocalClient(const std::string& remote);
+
+}  // namespace hone::serve
