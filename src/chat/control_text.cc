@@ -149,7 +149,11 @@ Result<GuardedChat> GuardControlTexts(const ChatModel& model, const Json::Array&
                                  model.text().template_source);
   for (unsigned code = kLastMark; code >= kFirstMark; --code) {
     const std::string mark = Utf8Of(code);
-    if (all.find(mark) != std::string::npos) continue;
+    // Neither the character nor its escape, whose end is "\udffd".
+    const std::string escape = EscapeOf(mark);
+    if (all.find(mark) != std::string::npos || all.find(escape.substr(7)) != std::string::npos) {
+      continue;
+    }
     if (mark == guarded.mark) return guarded;
     return GuardWith(model, messages, tools, variables, mark);
   }

@@ -92,8 +92,9 @@ void ReplyReader::ReadByte(char c) {
   const bool has_content = std::any_of(events.begin(), events.end(), [](const Event& event) {
     return event.kind == EventKind::kContent;
   });
-  const bool left = was_thinking != parser_->in_thinking() || (was_call && !parser_->in_call());
-  if (left && !has_content) trace_.PassOver();
+  if (has_content) return;
+  if (was_thinking != parser_->in_thinking()) trace_.PassThinking();
+  if (was_call && !parser_->in_call()) trace_.PassCall();
 }
 
 void ReplyReader::Take(const std::vector<Event>& events) {
@@ -120,7 +121,7 @@ void ReplyReader::TakeEvent(const Event& event) {
       Last<ToolCallArguments>().text += event.text;
       return;
     case EventKind::kCallEnd:
-      if (scored_) trace_.PassOver();
+      if (scored_) trace_.PassCall();
       drops_malformed_ = false;
       return CloseCall();
     case EventKind::kMalformed:

@@ -10,38 +10,36 @@
 namespace hone::chat {
 
 void TokenTrace::AddText(std::string_view text) {
-  const std::size_t begin = begin_ + text_.size();
+  if (text.empty()) return;
+  makers_.insert(makers_.end(), text.size(), first_group_ + groups_.size());
   text_ += text;
-  groups_.push_back({std::exchange(waiting_, {}), begin, begin + text.size()});
+  groups_.push_back(std::exchange(waiting_, {}));
 }
 
-void TokenTrace::PassOver() { Drop(begin_ + text_.size()); }
+void TokenTrace::Drop(std::size_t begin, std::size_t end) {
+  text_.erase(begin, end - begin);
+  makers_.erase(makers_.begin() + static_cast<std::ptrdiff_t>(begin),
+                makers_.begin() + static_cast<std::ptrdiff_t>(end));
+  const std::size_t needed = makers_.empty() ? first_group_ + groups_.size() : makers_.front();
+  for (; first_group_ < needed; ++first_group_) groups_.pop_front();
+}
 
-void TokenTrace::Drop(std::size_t until) {
-  text_.erase(0, until - begin_);
-  begin_ = until;
-  while (!groups_.empty() && groups_.front().end <= until) groups_.pop_front();
+void TokenTrace::PassCall() {
+  std::size_t begin = 0;
+  while (begin < text_.size() && IsSpace(text_[begin])) ++begin;
+  Drop(begin, text_.size());
 }
 
 std::vector<PlacedToken> TokenTrace::Take(std::string_view content) {
   std::vector<PlacedToken> tokens;
-  std::size_t skipped = 0;
-  std::size_t at = text_.find(content);
-  // White space that was held back over a call is behind us already.
-  while (at == std::string::npos && skipped < content.size() && IsSpace(content[skipped])) {
-    at = text_.find(content.substr(++skipped));
-  }
+  const std::size_t at = text_.find(content);
   if (at == std::string::npos) return tokens;
-  const std::size_t begin = begin_ + at;
-  const std::size_t end = begin + content.size() - skipped;
-  for (Group& group : groups_) {
-    if (group.end <= begin) continue;
-    if (group.begin >= end) break;
-    const std::size_t offset = std::max(group.begin, begin) - begin + skipped;
-    for (TokenScore& score : group.scores) tokens.push_back({offset, std::move(score)});
-    group.scores.clear();
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    std::vector<TokenScore>& group = groups_[makers_[at + i] - first_group_];
+    for (TokenScore& score : group) tokens.push_back({i, std::move(score)});
+    group.clear();
   }
-  Drop(end);
+  Drop(0, at + content.size());
   return tokens;
 }
 

@@ -14,32 +14,32 @@
 
 namespace hone::chat {
 
-// The reader of an answer gives bytes in and gets pieces of content out, which are pieces of these
-// bytes in their order; the rest (marks, thinking, calls, white space around them) is passed over.
+// The reader of an answer gets bytes and gives pieces of content, which are pieces of these bytes
+// in their order; the rest (marks, thinking, calls, white space around them) is passed over.
 class TokenTrace {
  public:
   // A token whose text comes with the next bytes, whole or in part.
   void AddToken(TokenScore score) { waiting_.push_back(std::move(score)); }
   // Text that the tokens since the last text have made.
   void AddText(std::string_view text);
-  // All text so far is no content, but for what the reader has given out.
-  void PassOver();
+  // The text that has not become content is thinking.
+  void PassThinking() { Drop(0, text_.size()); }
+  // It is a call. White space in front of it may still become content.
+  void PassCall();
   // The tokens of a piece of content. Tokens of several pieces come with the first.
   std::vector<PlacedToken> Take(std::string_view content);
   // Tokens that have made no text.
   std::vector<PlacedToken> TakeWaiting();
 
  private:
-  struct Group {
-    std::vector<TokenScore> scores;
-    std::size_t begin, end;  // counted from the first byte of all
-  };
-  void Drop(std::size_t until);
+  void Drop(std::size_t begin, std::size_t end);
 
   std::vector<TokenScore> waiting_;
-  std::deque<Group> groups_;
-  std::string text_;       // not yet passed
-  std::size_t begin_ = 0;  // of text_
+  // Tokens that made a piece of text together, counted over the whole answer.
+  std::deque<std::vector<TokenScore>> groups_;
+  std::size_t first_group_ = 0;
+  std::string text_;                 // not yet passed
+  std::vector<std::size_t> makers_;  // of each byte of text_: its group
 };
 
 }  // namespace hone::chat
