@@ -14,6 +14,7 @@ constexpr EnvVar kTable[] = {
      "caps the kernels: portable (or baseline), avx2, avxvnni, avx512vnni, neon_dot, neon_i8mm "
      "(for "
      "tests)"},
+    {"HONE_API_KEY", "the key that clients of 'hone serve' must send"},
     {"HONE_PYTHON", "the Python that 'hone pull' runs, python3 if unset"},
     {"NO_COLOR", "any value: no colour on a terminal"},
     {"HF_ENDPOINT", "the hub, https://huggingface.co if unset"},

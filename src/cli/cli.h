@@ -39,6 +39,7 @@ void RegisterUnpack(CLI::App& app, Command* selected);
 void RegisterEdit(CLI::App& app, Command* selected);
 void RegisterManifest(CLI::App& app, Command* selected);
 void RegisterQuantize(CLI::App& app, Command* selected);
+void RegisterServe(CLI::App& app, Command* selected);
 
 // "hone: warning: MESSAGE" on stderr, as one line: messages quote files, whose control characters
 // must not reach the terminal.
