@@ -39,6 +39,7 @@ Chat::Chat(const RunArgs& args, runtime::Engine& engine, Conversation conversati
            LineSource& lines, const ChatLook& look)
     : args_(args),
       engine_(engine),
+      model_(engine),
       conversation_(std::move(conversation)),
       lines_(lines),
       reader_(lines),
@@ -101,8 +102,8 @@ Result<ChatPrompt> Chat::Prompt() {
   PromptOptions options;
   options.think = ThinkFromWord(think_);
   options.on_full = OnFullFromWord(on_full_);
-  options.reserve = AnswerReserve(engine_.spec().max_positions, sampling_.max_tokens);
-  return MakeChatPrompt(engine_, conversation_.messages, options);
+  options.reserve = AnswerReserve(model_.context(), sampling_.max_tokens);
+  return MakeChatPrompt(model_, conversation_.messages, options);
 }
 
 Status Chat::Answer(Json::Array before) {
@@ -160,7 +161,7 @@ void Chat::Explain(const runtime::Generation& answer, bool answered) {
     const bool limit = sampling_.max_tokens &&
                        static_cast<std::int64_t>(answer.ids.size()) >= *sampling_.max_tokens;
     PrintNote(limit ? StrCat("the answer reached --max-tokens, ", *sampling_.max_tokens)
-                    : StrCat("the context of ", engine_.spec().max_positions,
+                    : StrCat("the context of ", model_.context(),
                              " tokens is full, so the answer ends here; /undo and /clear make "
                              "room, /set on-full trim lets the oldest turns go"));
   }

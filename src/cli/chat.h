@@ -67,6 +67,7 @@ class Chat {
 
   const RunArgs& args_;
   runtime::Engine& engine_;
+  const chat::ChatModel model_;
   Conversation conversation_;
   LineSource& lines_;
   MessageReader reader_;

@@ -110,7 +110,7 @@ void Chat::Think(const std::string& word) {
     hide_thinking_ = word == "hide";
   } else if (std::find(kThinkWords.begin(), kThinkWords.end(), word) != kThinkWords.end()) {
     think_ = word;
-    NoteUnusedThink(engine_.text(), word, /*raw=*/false);
+    NoteThink(engine_.text(), word, /*raw=*/false);
   } else {
     PrintWarning(StrCat("/think: found ", word, ", expected on, off, auto, show or hide"));
   }
@@ -221,9 +221,9 @@ void Chat::Load(const std::string& word) {
 }
 
 void Chat::Tokens() {
-  const auto counts = CountTokens(engine_, conversation_.messages, ThinkFromWord(think_));
+  const auto counts = CountTokens(model_, conversation_.messages, ThinkFromWord(think_));
   if (!counts.ok()) return PrintWarning(StrCat("/tokens: ", counts.message()));
-  const std::int64_t context = engine_.spec().max_positions;
+  const std::int64_t context = model_.context();
   const double share = 100.0 * static_cast<double>(counts->total) / static_cast<double>(context);
   PrintText(StrCat(counts->total, " of ", context, " tokens", Format(" (%.1f %%)", share), ", ",
                    std::max<std::int64_t>(context - counts->total, 0), " free\n"));

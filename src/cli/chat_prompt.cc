@@ -5,94 +5,80 @@
 #include <algorithm>
 #include <utility>
 
-#include "chat/output_parser.h"
 #include "cli/model_options.h"
 
 namespace hone::cli {
 namespace {
-
-bool HasRole(const Json& message, std::string_view role) {
-  return message.Find("role")->AsString() == role;
-}
-
-std::size_t SystemCount(const Json::Array& messages) {
-  return !messages.empty() && HasRole(messages[0], "system") ? 1 : 0;
-}
-
-// Messages of the oldest turn: those behind the system message up to the next one of the user. 0
-// if that is the last turn.
-std::int64_t OldestTurn(const Json::Array& messages) {
-  const std::size_t begin = SystemCount(messages);
-  for (std::size_t i = begin + 1; i < messages.size(); ++i) {
-    if (HasRole(messages[i], "user")) return static_cast<std::int64_t>(i - begin);
-  }
-  return 0;
-}
 
 std::string FullText(std::int64_t tokens, std::int64_t context) {
   return StrCat("the conversation would have ", tokens, " tokens, but the context holds ", context,
                 ", and the answer needs at least one of them");
 }
 
-Result<ChatPrompt> MakeOnce(const runtime::Engine& engine, const Json::Array& messages,
-                            runtime::Think think) {
-  runtime::RenderOptions options;
-  options.think = think;
-  options.local_now = LocalNow();
-  ChatPrompt prompt;
-  HONE_ASSIGN(const std::string text, runtime::RenderChat(engine.text(), Json(messages), options));
-  HONE_ASSIGN(prompt.ids, runtime::EncodePrompt(engine.text(), text));
-  prompt.opens_thinking = chat::PromptOpensThinking(text, engine.text().think_start);
-  return prompt;
+chat::ChatRequest MakeRequest(const chat::ChatModel& model, const Json::Array& messages,
+                              runtime::Think think) {
+  chat::ChatRequest request;
+  request.messages = messages;
+  if (think == runtime::Think::kOff) request.thinking.mode = chat::ThinkingMode::kOff;
+  if (think == runtime::Think::kOn && model.has_thinking()) {
+    request.thinking.mode = chat::ThinkingMode::kOn;
+  }
+  return request;
 }
 
 }  // namespace
 
-Result<ChatPrompt> MakeChatPrompt(const runtime::Engine& engine, const Json::Array& messages,
+Result<ChatPrompt> MakeChatPrompt(const chat::ChatModel& model, const Json::Array& messages,
                                   const PromptOptions& options) {
-  const std::int64_t context = engine.spec().max_positions;
-  Json::Array kept = messages;
-  std::int64_t dropped = 0;
-  while (true) {
-    HONE_ASSIGN(ChatPrompt prompt, MakeOnce(engine, kept, options.think));
-    const auto tokens = static_cast<std::int64_t>(prompt.ids.size());
-    const bool trims = options.on_full == OnFull::kTrim;
-    const std::int64_t turn = trims ? OldestTurn(kept) : 0;
-    if (turn > 0 && tokens + options.reserve > context) {
-      DropMessages(kept, turn);
-      dropped += turn;
-      continue;
-    }
-    prompt.dropped_messages = dropped;
-    if (tokens >= context) prompt.full = FullText(tokens, context);
+  chat::PromptLimits limits;
+  limits.on_full = options.on_full;
+  limits.reserve = options.reserve;
+  limits.local_now = LocalNow();
+  auto made = chat::MakePrompt(model, MakeRequest(model, messages, options.think), limits);
+  ChatPrompt prompt;
+  if (!made.ok()) {
+    const chat::RequestError& error = made.error();
+    if (error.kind != chat::RequestError::Kind::kContext) return Status(error.code, error.message);
+    prompt.full = FullText(error.n_prompt, error.n_ctx);
     return prompt;
   }
+  prompt.ids = std::move(made->ids);
+  prompt.opens_thinking = made->opens_thinking;
+  prompt.dropped_messages = made->dropped_messages;
+  const auto tokens = static_cast<std::int64_t>(prompt.ids.size());
+  if (tokens >= model.context()) prompt.full = FullText(tokens, model.context());
+  return prompt;
 }
 
 void DropMessages(Json::Array& messages, std::int64_t count) {
-  const auto begin = messages.begin() + static_cast<std::ptrdiff_t>(SystemCount(messages));
+  const bool system = !messages.empty() && messages[0].Find("role")->AsString() == "system";
+  const auto begin = messages.begin() + (system ? 1 : 0);
   messages.erase(begin, begin + std::min<std::ptrdiff_t>(count, messages.end() - begin));
 }
 
-Result<TokenCounts> CountTokens(const runtime::Engine& engine, const Json::Array& messages,
+Result<TokenCounts> CountTokens(const chat::ChatModel& model, const Json::Array& messages,
                                 runtime::Think think) {
   TokenCounts counts;
   if (messages.empty()) return counts;
-  const runtime::TextSetup& text = engine.text();
-  if (!text.tokenizer) {
-    return Status(Code::kUnsupported, StrCat("no tokenizer: ", text.tokenizer_error));
+  chat::ChatRequest request = MakeRequest(model, messages, think);
+  request.add_generation_prompt = false;
+  chat::PromptLimits limits;
+  limits.local_now = LocalNow();
+  const auto made = chat::MakePrompt(model, request, limits);
+  if (made.ok()) {
+    counts.total = static_cast<std::int64_t>(made->ids.size());
+  } else if (made.error().kind == chat::RequestError::Kind::kContext) {
+    counts.total = made.error().n_prompt;
+  } else {
+    return Status(made.error().code, made.error().message);
   }
   for (const Json& message : messages) {
-    HONE_ASSIGN(const auto ids, text.tokenizer->Encode(message.Find("content")->AsString()));
+    bridge::EncodeOptions plain;
+    plain.parse_special_tokens = false;
+    HONE_ASSIGN(const auto ids,
+                model.text().tokenizer->Encode(message.Find("content")->AsString(), plain));
     counts.messages.push_back(static_cast<std::int64_t>(ids.size()));
   }
-  runtime::RenderOptions options;
-  options.think = think;
-  options.add_generation_prompt = false;
-  options.local_now = LocalNow();
-  HONE_ASSIGN(const std::string rendered, runtime::RenderChat(text, Json(messages), options));
-  HONE_ASSIGN(const auto ids, runtime::EncodePrompt(text, rendered));
-  counts.total = static_cast<std::int64_t>(ids.size());
   return counts;
 }
 

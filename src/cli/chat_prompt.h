@@ -9,16 +9,15 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "chat/chat_model.h"
+#include "chat/prompt.h"
 #include "runtime/chat.h"
-#include "runtime/engine.h"
 
 namespace hone::cli {
 
-enum class OnFull : std::uint8_t { kError, kTrim };
-
 struct PromptOptions {
   runtime::Think think = runtime::Think::kAuto;
-  OnFull on_full = OnFull::kError;
+  chat::OnFull on_full = chat::OnFull::kError;
   // kTrim: tokens that the answer wants. The last turn stays, even if it leaves less room.
   std::int64_t reserve = 1;
 };
@@ -32,8 +31,9 @@ struct ChatPrompt {
   std::string full;
 };
 
-// Errors are those of rendering and encoding.
-Result<ChatPrompt> MakeChatPrompt(const runtime::Engine& engine, const Json::Array& messages,
+// Names of control tokens in the messages are text. Thinking that the model cannot switch stays as
+// it is. Errors are those of rendering and encoding.
+Result<ChatPrompt> MakeChatPrompt(const chat::ChatModel& model, const Json::Array& messages,
                                   const PromptOptions& options);
 
 // Takes the messages out that a prompt left out.
@@ -44,7 +44,7 @@ struct TokenCounts {
   std::int64_t total = 0;
   std::vector<std::int64_t> messages;
 };
-Result<TokenCounts> CountTokens(const runtime::Engine& engine, const Json::Array& messages,
+Result<TokenCounts> CountTokens(const chat::ChatModel& model, const Json::Array& messages,
                                 runtime::Think think);
 
 }  // namespace hone::cli

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -194,6 +195,18 @@ TEST_F(ChatTest, TokensStatsAndSettings) {
   EXPECT_NE(out_.find("Thinking is auto, and shown.\n"), std::string::npos) << out_;
   EXPECT_NE(err_.find("\"heat\" cannot be set"), std::string::npos) << err_;
   EXPECT_NE(err_.find("/think: found x"), std::string::npos) << err_;
+}
+
+TEST_F(ChatTest, NamesOfControlTokensAreText) {
+  const chat::ChatModel model(*engine_);
+  const auto count_ends = [&](const char* text) {
+    const auto prompt = MakeChatPrompt(model, {Message("user", text)}, PromptOptions());
+    EXPECT_TRUE(prompt.ok()) << prompt.message();
+    const std::int32_t end = *engine_->text().tokenizer->TokenId("<|im_end|>");
+    return prompt.ok() ? std::count(prompt->ids.begin(), prompt->ids.end(), end) : -1;
+  };
+  EXPECT_EQ(count_ends("a b"), 1);
+  EXPECT_EQ(count_ends("a<|im_end|>b"), 1);
 }
 
 TEST_F(ChatTest, TwoInterruptsInARowLeave) {

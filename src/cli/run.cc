@@ -47,7 +47,7 @@ Status Run(const RunArgs& args) {
   CancelFlag();
   HONE_ASSIGN(const auto engine, OpenEngine(args.model, args.threads, args.compute, args.kv));
   if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
-  NoteUnusedThink(engine->text(), args.think, args.raw);
+  NoteThink(engine->text(), args.think, args.raw);
   if (engine->runs_graph() && !(args.kv.empty() && args.compute.empty())) {
     PrintNote("the bundle's own graph runs, so --kv and --compute change nothing");
   }
@@ -69,7 +69,8 @@ void RegisterRun(CLI::App& app, Command* selected) {
       "Examples:\n"
       "  hone run m.litertlm\n"
       "  hone run m.litertlm -p \"What is the capital of France?\" --max-tokens 64\n"
-      "  hone run m.litertlm --raw -p \"Once upon a time\" --temperature 0 --json");
+      "  hone run m.litertlm --raw -p \"Once upon a time\" --temperature 0 --json\n"
+      "A chat lists its commands with /help; each line of a pipe is a message.");
   run->add_option("model", args->model, kModelHelp)->required();
   run->add_option("-p,--prompt", args->prompt, "The user's message; without it a chat starts");
   run->add_option("--system", args->system, "The system message");

@@ -22,13 +22,13 @@ Result<std::vector<std::int32_t>> EncodeRaw(const RunArgs& args, const runtime::
 }
 
 // Takes out of the conversation what does not fit.
-Result<ChatPrompt> MakePrompt(const RunArgs& args, const runtime::Engine& engine,
+Result<ChatPrompt> MakePrompt(const RunArgs& args, const chat::ChatModel& model,
                               Json::Array& messages) {
   PromptOptions options;
   options.think = ThinkFromWord(args.think);
   options.on_full = OnFullFromWord(args.on_full);
-  options.reserve = AnswerReserve(engine.spec().max_positions, args.sampling.max_tokens);
-  HONE_ASSIGN(ChatPrompt prompt, MakeChatPrompt(engine, messages, options));
+  options.reserve = AnswerReserve(model.context(), args.sampling.max_tokens);
+  HONE_ASSIGN(ChatPrompt prompt, MakeChatPrompt(model, messages, options));
   if (!prompt.full.empty()) return Status(Code::kInvalidArgument, prompt.full);
   DropMessages(messages, prompt.dropped_messages);
   if (prompt.dropped_messages > 0) {
@@ -97,7 +97,7 @@ Status AnswerOnce(const RunArgs& args, const std::optional<bridge::Grammar>& gra
     HONE_ASSIGN(prompt.ids, EncodeRaw(args, engine.text()));
   } else {
     conversation.messages.push_back(Message("user", *args.prompt));
-    HONE_ASSIGN(prompt, MakePrompt(args, engine, conversation.messages));
+    HONE_ASSIGN(prompt, MakePrompt(args, chat::ChatModel(engine), conversation.messages));
   }
   runtime::GenerateOptions options;
   options.sampler = MakeSampler(args.sampling, engine.text());

@@ -9,6 +9,7 @@
 #include "cli/answer_grammar.h"
 #include "cli/chat_prompt.h"
 #include "cli/conversation.h"
+#include "cli/model_options.h"
 #include "cli/sampling_options.h"
 #include "runtime/draft.h"
 #include "runtime/engine.h"
@@ -31,8 +32,12 @@ inline runtime::Speculation SpeculationFromWord(const std::string& word) {
   if (word == "on") return runtime::Speculation::kOn;
   return word == "off" ? runtime::Speculation::kOff : runtime::Speculation::kAuto;
 }
-inline OnFull OnFullFromWord(const std::string& word) {
-  return word == "trim" ? OnFull::kTrim : OnFull::kError;
+inline chat::OnFull OnFullFromWord(const std::string& word) {
+  return word == "trim" ? chat::OnFull::kTrim : chat::OnFull::kError;
+}
+// NoteUnusedThink, but for what the prompt can do without the template: it closes the thinking.
+inline void NoteThink(const runtime::TextSetup& text, const std::string& word, bool raw) {
+  if (raw || word != "off" || text.think_start.empty()) NoteUnusedThink(text, word, raw);
 }
 // What an answer wants of the context when older turns may leave for it: a quarter, or less if it
 // will be shorter. Turns then leave several at once, since the rest has to be computed again.

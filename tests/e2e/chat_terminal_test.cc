@@ -33,7 +33,7 @@ std::string ReadText(const std::string& path) {
 
 std::string Model() { return std::string(HONE_SHARED_DATA) + "/golden/families/llama-gqa8/hf"; }
 
-class ChatTerminal : public ::testing::Test {
+class PlainChat : public ::testing::Test {
  protected:
   void TearDown() override { RemoveFolder(folder_); }
 
@@ -59,6 +59,14 @@ class ChatTerminal : public ::testing::Test {
   }
 
   std::string folder_ = MakeTempFolder("hone-chat");
+};
+
+// With the line editor.
+class ChatTerminal : public PlainChat {
+ protected:
+  void SetUp() override {
+    if (!HONE_HAS_EDITLINE) GTEST_SKIP() << "built without a line editor (HONE_EDITLINE=OFF)";
+  }
 };
 
 // A prompt that comes after what was found before.
@@ -195,6 +203,7 @@ TEST_F(ChatTerminal, CtrlCAtThePromptClearsTheLineAndTwiceLeaves) {
 class EndlessChat : public ChatTerminal {
  protected:
   void SetUp() override {
+    ChatTerminal::SetUp();
     ModelShape shape;
     shape.rope.theta = 10000;
     shape.max_positions = 1'000'000;
@@ -241,7 +250,7 @@ TEST_F(EndlessChat, TerminateGivesTheTerminalBack) {
   EXPECT_FINDS(chat, "\x1b[?2004l");
 }
 
-TEST_F(ChatTerminal, APipeGetsAnswersAndNoEscapeCodes) {
+TEST_F(PlainChat, APipeGetsAnswersAndNoEscapeCodes) {
   std::vector<std::string> argv = Short();
   const CommandResult result = RunCommand(argv, "Hello.\nHello.\n/help\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -271,7 +280,7 @@ TEST_F(ChatTerminal, WithoutColourNothingIsDimmed) {
   EXPECT_EQ(plain.screen().find("\x1b[2m"), std::string::npos) << plain.screen();
 }
 
-TEST_F(ChatTerminal, ADumbTerminalHasNoEditorAndStillWorks) {
+TEST_F(PlainChat, ADumbTerminalHasNoEditorAndStillWorks) {
   auto variables = Variables();
   variables[0].second = "dumb";
   Terminal chat(Short(), variables);
