@@ -29,6 +29,8 @@ constexpr EnvVar kTable[] = {
     {"CURL_CA_BUNDLE", "a file with the certificates to trust, the system's if unset"},
     {"SSL_CERT_FILE", "the same as CURL_CA_BUNDLE"},
     {"XDG_CACHE_HOME", "the folder of caches, ~/.cache if unset"},
+    {"XDG_STATE_HOME", "the folder of the chat's history, ~/.local/state if unset"},
+    {"TERM", "the kind of terminal; dumb: lines are not edited and nothing is dimmed"},
     {"HOME", "the user's folder"},
 };
 }  // namespace
