@@ -50,11 +50,9 @@ runtime::Constraint MakeConstraint(const ChatModel& model, const AnswerPlan& pla
   const bool may_open =
       plan.is_chat && model.has_thinking() && !plan.thinking_off && model.think_start_id();
   if (matcher == nullptr || (!plan.starts_in_thinking && !may_open)) return constraint;
-  if (model.think_end_id()) {
-    constraint.free_until_id = model.think_end_id();
-  } else {
-    constraint.free_until_text = model.text().think_end;
-  }
+  // The text too: a mark that is one token may also come in pieces.
+  constraint.free_until_id = model.think_end_id();
+  constraint.free_until_text = model.text().think_end;
   if (!plan.starts_in_thinking) constraint.free_from_id = model.think_start_id();
   return constraint;
 }

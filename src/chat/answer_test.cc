@@ -296,6 +296,66 @@ TEST(Answer, ScoresTokensOfAPlainCompletion) {
   EXPECT_EQ(JoinBytes(reply), reply.content);
 }
 
+std::vector<std::string> CharactersOf(std::string_view text) {
+  std::vector<std::string> characters;
+  for (const char c : text) {
+    const bool continues = (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+    if (!continues) characters.emplace_back();
+    characters.back().push_back(c);
+  }
+  return characters;
+}
+
+// Whatever the pieces are: log-probabilities change nothing, and the content's tokens are its
+// bytes.
+TEST(Answer, TracesTokensOfAnyMixture) {
+  const TestModel model(WithTemplate(
+      TestText(), MustReadFile(HONE_SHARED_DATA "/data/minicpm5/chat_template.jinja")));
+  ChatRequest request = AskHello();
+  request.tools_json = MustParse(R"([{"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"a": {"type": "string"}}}}}])")
+                           .AsArray();
+  const Prompt prompt = MustPrompt(model, request);
+  const std::string parts[] = {"a",
+                               " ",
+                               "\n",
+                               "<function name=\"f\"></function>",
+                               "<fun",
+                               "<function name=\"g\"></function>",
+                               "b\xc3\xa4",
+                               "stop",
+                               " st",
+                               "```\n",
+                               "<function name=\"f\"><param name=\"a\">x a b</param>",
+                               "\xf0\x9f\x98\x8a",
+                               "</function>",
+                               "op"};
+  std::uint32_t random = 1;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::string> pieces;
+    if (round % 3 == 0) pieces.emplace_back("<think> a b</think>\n");
+    for (int i = 0; i < 8; ++i) {
+      random = random * 1664525U + 1013904223U;
+      pieces.push_back(parts[(random >> 16U) % std::size(parts)]);
+    }
+    const bool by_character = round % 2 == 0;
+    const std::string text = Join(pieces, "");
+    const Ids script = by_character ? model.EncodePieces(CharactersOf(text)) : model.Encode(text);
+    const Reply plain = Say(model, prompt, script, {.stop = {"stop"}});
+    const Reply scored = Say(model, prompt, script, {.stop = {"stop"}, .logprobs = true});
+    ASSERT_EQ(Show(plain), Show(scored)) << Join(pieces, "|");
+    const std::string bytes = JoinBytes(scored);
+    if (by_character) {
+      ASSERT_EQ(bytes, scored.content) << Join(pieces, "|");
+      continue;
+    }
+    // A token may hold more than content: the end of a mark, the begin of a stop string.
+    std::size_t at = 0;
+    for (const char c : bytes) at += at < scored.content.size() && scored.content[at] == c ? 1 : 0;
+    ASSERT_EQ(at, scored.content.size()) << Join(pieces, "|") << ": " << bytes;
+  }
+}
+
 // The loop of Generate is the twin: the same sampler and model, another driver.
 TEST(Answer, SaysWhatGenerateSays) {
   const TestModel model(TestText(), /*context=*/200);

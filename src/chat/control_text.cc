@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chat/control_text.h"
 
-#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <utility>
 
@@ -24,17 +24,42 @@ std::string Utf8Of(unsigned code) {
   return out;
 }
 
-// As a template writes the character that escapes what is not ASCII: "\udbff\udffd".
-std::string EscapeOf(std::string_view mark) {
+// The mark as templates write it: as it is, as JSON in ASCII ("\udbff\udffd"), and as Python shows
+// a string ("\U0010fffd").
+std::array<std::string, 3> FormsOf(std::string_view mark) {
   const auto byte = [&](std::size_t i) {
     return static_cast<unsigned>(static_cast<unsigned char>(mark[i])) & 0x3FU;
   };
   const unsigned code = (byte(0) & 7U) << 18U | byte(1) << 12U | byte(2) << 6U | byte(3);
   const unsigned rest = code - 0x10000U;
-  char text[16];
-  std::snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD800U + (rest >> 10U),
+  char json[16];
+  std::snprintf(json, sizeof json, "\\u%04x\\u%04x", 0xD800U + (rest >> 10U),
                 0xDC00U + (rest & 0x3FFU));
-  return text;
+  char python[16];
+  std::snprintf(python, sizeof python, "\\U%08x", code);
+  return {std::string(mark), json, python};
+}
+
+// The next mark at or behind from: where it is, and its bytes; npos if there is none.
+std::pair<std::size_t, std::size_t> FindMark(std::string_view text,
+                                             const std::array<std::string, 3>& forms,
+                                             std::size_t from) {
+  constexpr std::string_view kFirstBytes = "\xf4\\";
+  for (std::size_t at = text.find_first_of(kFirstBytes, from); at != std::string_view::npos;
+       at = text.find_first_of(kFirstBytes, at + 1)) {
+    for (const std::string& form : forms) {
+      if (text.substr(at, form.size()) == form) return {at, form.size()};
+    }
+  }
+  return {std::string_view::npos, 0};
+}
+
+// Whether a text has the mark already, in any form; JSON doubles a backslash.
+bool Uses(std::string_view all, std::string_view mark) {
+  const auto forms = FormsOf(mark);
+  return all.find(forms[0]) != std::string_view::npos ||
+         all.find(forms[1].substr(7)) != std::string_view::npos ||
+         all.find(forms[2].substr(1)) != std::string_view::npos;
 }
 
 bool IsTextPart(const Json& part) {
@@ -149,11 +174,7 @@ Result<GuardedChat> GuardControlTexts(const ChatModel& model, const Json::Array&
                                  model.text().template_source);
   for (unsigned code = kLastMark; code >= kFirstMark; --code) {
     const std::string mark = Utf8Of(code);
-    // Neither the character nor its escape, whose end is "\udffd".
-    const std::string escape = EscapeOf(mark);
-    if (all.find(mark) != std::string::npos || all.find(escape.substr(7)) != std::string::npos) {
-      continue;
-    }
+    if (Uses(all, mark)) continue;
     if (mark == guarded.mark) return guarded;
     return GuardWith(model, messages, tools, variables, mark);
   }
@@ -165,37 +186,30 @@ Result<GuardedChat> GuardControlTexts(const ChatModel& model, const Json::Array&
 std::string RemoveMarks(std::string_view rendered, std::string_view mark) {
   if (mark.empty()) return std::string(rendered);
   std::string out;
-  const std::string escape = EscapeOf(mark);
-  for (std::size_t i = 0; i < rendered.size();) {
-    const std::string_view rest = rendered.substr(i);
-    if (rest.starts_with(mark)) {
-      i += mark.size();
-    } else if (rest.starts_with(escape)) {
-      i += escape.size();
-    } else {
-      out.push_back(rendered[i++]);
-    }
+  const auto forms = FormsOf(mark);
+  for (std::size_t from = 0; true;) {
+    const auto [at, bytes] = FindMark(rendered, forms, from);
+    out += rendered.substr(from, at - from);
+    if (at == std::string_view::npos) return out;
+    from = at + bytes;
   }
-  return out;
 }
 
 Result<std::vector<std::int32_t>> EncodeMarked(const runtime::TextSetup& text,
                                                std::string_view rendered, std::string_view mark) {
   if (mark.empty()) return runtime::EncodePrompt(text, rendered);
   if (!text.tokenizer) return runtime::EncodePrompt(text, rendered);  // says what is missing
-  const std::string escape = EscapeOf(mark);
+  const auto forms = FormsOf(mark);
   std::vector<std::int32_t> ids;
-  while (true) {
-    const std::size_t plain = rendered.find(mark);
-    const std::size_t escaped = rendered.find(escape);
-    const std::size_t at = std::min(plain, escaped);
-    const std::string_view piece = rendered.substr(0, at);
+  for (std::size_t from = 0; true;) {
+    const auto [at, bytes] = FindMark(rendered, forms, from);
+    const std::string_view piece = rendered.substr(from, at - from);
     if (!piece.empty()) {
       HONE_ASSIGN(const std::vector<std::int32_t> more, text.tokenizer->Encode(piece));
       ids.insert(ids.end(), more.begin(), more.end());
     }
     if (at == std::string_view::npos) break;
-    rendered.remove_prefix(at + (plain < escaped ? mark.size() : escape.size()));
+    from = at + bytes;
   }
   if (text.start_id && (ids.empty() || ids[0] != *text.start_id)) {
     ids.insert(ids.begin(), *text.start_id);

@@ -167,8 +167,10 @@ TEST(Conversation, BindsTheArgumentsOfStrictTools) {
   const Reply reply =
       Say(model, request, "<function name=\"f\"><param name=\"n\">many</param></function>",
           {.max_tokens = 200});
-  EXPECT_EQ(reply.content, "");
   ASSERT_EQ(reply.calls.size(), 1U);
+  const Json arguments = MustParse(reply.calls[0].substr(1));
+  ASSERT_NE(arguments.Find("n"), nullptr) << reply.calls[0];
+  EXPECT_TRUE(arguments.Find("n")->IsInt()) << reply.calls[0];
 }
 
 TEST(Conversation, EndsACallThatIsCutInTheMiddle) {
@@ -180,7 +182,8 @@ TEST(Conversation, EndsACallThatIsCutInTheMiddle) {
     const Reply reply = Say(model, prompt, script, {.max_tokens = static_cast<std::int64_t>(most)});
     EXPECT_EQ(reply.end, "length") << most;  // Say checks that a call which begins ends, too
     begun = begun || !reply.calls.empty();
-    if (!reply.calls.empty()) EXPECT_EQ(reply.content, "") << most;
+    if (reply.calls.empty()) continue;
+    EXPECT_EQ(reply.content, "") << most;
   }
   EXPECT_TRUE(begun);
 }
@@ -215,6 +218,9 @@ TEST(Conversation, BindsTheContentBehindTheThinking) {
             R"({"b": free}|{"a": 1}||stop)");
   request.thinking.mode = ThinkingMode::kOn;
   EXPECT_EQ(Show(Say(model, request, R"(so</think>{"a": 1})")), R"(so|{"a": 1}||stop)");
+  EXPECT_EQ(
+      Show(Say(model, MustPrompt(model, request), model.EncodeCharacters(R"(so</think>{"a": 1})"))),
+      R"(so|{"a": 1}||stop)");
   request.thinking.budget_tokens = 1;
   EXPECT_EQ(Show(Say(model, MustPrompt(model, request), model.EncodePieces({"s", R"({"a": 1})"}))),
             R"(s|{"a": 1}||stop)");
@@ -242,7 +248,9 @@ TEST(Conversation, BindsTheContentToOtherFormats) {
             R"(|{"x": [1, {}]}||stop)");
   EXPECT_EQ(Show(Say(model, AskFor(FormatKind::kJsonObject, kSchema), R"({"a": 3})")),
             R"(|{"a": 3}||stop)");
-  EXPECT_EQ(Show(Say(model, AskFor(FormatKind::kRegex, "\\d{4}"), "19845")), "|1984||stop");
+  EXPECT_EQ(Show(Say(model, MustPrompt(model, AskFor(FormatKind::kRegex, "\\d{4}")),
+                     model.EncodeCharacters("19845"))),
+            "|1984||stop");
   EXPECT_EQ(Show(Say(model, AskFor(FormatKind::kLark, "start: \"yes\" | \"no\""), "no")),
             "|no||stop");
 }

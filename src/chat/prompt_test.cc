@@ -168,7 +168,7 @@ TEST(Prompt, SaysWhichPartOfARequestIsWrong) {
                   .starts_with("messages: "));
   EXPECT_TRUE(error("[{}]").starts_with("messages: messages[0]: "));
   const TestModel strict(WithTemplate(TestText(), "{{ raise_exception('roles must alternate') }}"));
-  EXPECT_EQ(PromptErrorText(strict, AskHello()), "messages: roles must alternate");
+  EXPECT_EQ(PromptErrorText(strict, AskHello()), "messages: chat template: roles must alternate");
   runtime::TextSetup none = TestText();
   none.chat_template.reset();
   none.template_source.clear();
