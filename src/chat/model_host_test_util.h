@@ -173,6 +173,10 @@ class Gate {
     std::unique_lock<std::mutex> lock(mutex_);
     ASSERT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5), [this] { return reached_; }));
   }
+  bool is_open() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return open_;
+  }
   void Open() {
     const std::lock_guard<std::mutex> lock(mutex_);
     open_ = true;
