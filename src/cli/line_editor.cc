@@ -6,8 +6,8 @@
 
 #include <histedit.h>
 #include <langinfo.h>
-#include <signal.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -70,7 +70,8 @@ class LineEditor : public LineSource {
 
   LineRead Read(const std::string& prompt, std::string_view initial) override {
     prompt_ = ToWide(prompt);
-    for (const wchar_t c : ToWide(initial)) keys_.push_back(c == L'\n' ? kNewLineKey : c);
+    for (const wchar_t c : ToWide(PlainText(initial)))
+      keys_.push_back(c == L'\n' ? kNewLineKey : c);
     end_ = LineEvent::kEnd;
     typed_.clear();
     PasteMode(true);
@@ -101,12 +102,10 @@ class LineEditor : public LineSource {
     };
     ::el_wset(editor_, EL_ADDFN, L"hone-new-line", L"Begin a new line", &NewLine);
     ::el_wset(editor_, EL_ADDFN, L"hone-paste", L"Insert what is pasted", &Paste);
-    ::el_wset(editor_, EL_ADDFN, L"hone-stop", L"Stop the program until it is continued", &Stop);
     bind(L"\x1e", L"hone-new-line");
     bind(L"\x1b\n", L"hone-new-line");
     bind(L"\x1b\r", L"hone-new-line");
     bind(L"\x1b[200~", L"hone-paste");
-    bind(L"\x1a", L"hone-stop");
     bind(L"\t", L"ed-insert");
     bind(L"\x12", L"em-inc-search-prev");
     bind(L"\x1b[1;5C", L"em-next-word");
@@ -157,13 +156,15 @@ class LineEditor : public LineSource {
     std::string& pending = input_.pending();
     while (Utf8Bytes(pending) == 0) {
       const InputBytes::State state = input_.Wait(kLookMilliseconds);
-      if (state == InputBytes::State::kNothingYet) FollowSize();
+      if (state == InputBytes::State::kNothingYet) LookAround();
       if (state == InputBytes::State::kInterrupted) return Interrupted();
       if (state == InputBytes::State::kEnd) return 0;
     }
     *key = TakeUtf8(pending);
     if (*key == 0) *key = L' ';
-    if ((*key == L'\r' || *key == L'\n') && MoreFollows()) *key = kNewLineKey;
+    const bool enter = *key == L'\r' || *key == L'\n';
+    if (enter && !after_escape_ && MoreFollows()) *key = kNewLineKey;
+    after_escape_ = *key == L'\x1b';
     return 1;
   }
 
@@ -180,15 +181,23 @@ class LineEditor : public LineSource {
     return -1;
   }
 
-  // Draws the line anew if the window has another size.
-  void FollowSize() {
+  // Draws the line anew if the window has another size, or if the program was stopped and goes on:
+  // the shell has changed the terminal's modes then.
+  void LookAround() {
     winsize now{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &now) != 0) return;
-    if (now.ws_col == size_.ws_col && now.ws_row == size_.ws_row) return;
-    const bool known = size_.ws_col != 0;
+    const bool resized =
+        size_.ws_col != 0 && (now.ws_col != size_.ws_col || now.ws_row != size_.ws_row);
     size_ = now;
-    if (!known) return;
-    ::el_resize(editor_);
+    termios modes{};
+    const bool stopped = ::tcgetattr(STDIN_FILENO, &modes) == 0 && (modes.c_lflag & ICANON) != 0;
+    if (!resized && !stopped) return;
+    if (resized) ::el_resize(editor_);
+    if (stopped) {
+      ::el_wset(editor_, EL_PREP_TERM, 0);
+      ::el_wset(editor_, EL_PREP_TERM, 1);
+      PasteMode(true);
+    }
     ::el_wset(editor_, EL_REFRESH);
   }
 
@@ -217,16 +226,7 @@ class LineEditor : public LineSource {
     return CC_REFRESH;
   }
 
-  static unsigned char Stop(EditLine* editor, wint_t) {
-    PasteMode(false);
-    ::el_wset(editor, EL_PREP_TERM, 0);
-    ::raise(SIGTSTP);
-    ::el_wset(editor, EL_PREP_TERM, 1);
-    PasteMode(true);
-    return CC_REDISPLAY;
-  }
-
-  static constexpr int kLookMilliseconds = 500;
+  static constexpr int kLookMilliseconds = 200;
 
   InputBytes input_;
   LineHistory file_;
@@ -237,6 +237,7 @@ class LineEditor : public LineSource {
   std::deque<wchar_t> keys_;  // that come before those of the terminal
   LineEvent end_ = LineEvent::kEnd;
   std::string typed_;
+  bool after_escape_ = false;  // the last key was the first of a sequence
   winsize size_{};
 };
 

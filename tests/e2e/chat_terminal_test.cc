@@ -181,6 +181,32 @@ TEST_F(ChatTerminal, WhatIsPastedIsOneMessage) {
   EXPECT_NE(ReadText(file).find("\"/three\""), std::string::npos) << ReadText(file);
 }
 
+TEST_F(ChatTerminal, AltEnterBeginsANewLine) {
+  const std::string file = folder_ + "/talk.json";
+  Terminal chat(Short(), Variables());
+  ASSERT_FINDS(chat, "> ");
+  chat.Type("one\x1b\rtwo");
+  ASSERT_FINDS(chat, "two");
+  chat.Type("\r");
+  ASSERT_TRUE(FindPrompt(chat)) << chat.screen();
+  chat.Type("/save " + file + "\r");
+  ASSERT_FINDS(chat, "2 messages are in");
+  EXPECT_NE(ReadText(file).find("\"one\\ntwo\""), std::string::npos) << ReadText(file);
+}
+
+TEST_F(ChatTerminal, CtrlZStopsTheProgramAndTheLineIsThereAgain) {
+  Terminal chat(Short(), Variables());
+  ASSERT_FINDS(chat, "> ");
+  ASSERT_TRUE(chat.WaitForModes(/*cooked=*/false));
+  chat.Type("abc");
+  ASSERT_FINDS(chat, "abc");
+  chat.Signal(SIGSTOP);
+  ASSERT_TRUE(chat.MakeCooked());  // as a shell does
+  chat.Signal(SIGCONT);
+  EXPECT_FINDS(chat, "> abc");
+  EXPECT_TRUE(chat.WaitForModes(/*cooked=*/false));
+}
+
 TEST_F(ChatTerminal, CtrlCAtThePromptClearsTheLineAndTwiceLeaves) {
   Terminal chat(Short(), Variables());
   ASSERT_FINDS(chat, "> ");

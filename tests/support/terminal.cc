@@ -67,6 +67,13 @@ bool Terminal::WaitForModes(bool cooked) {
   return false;
 }
 
+bool Terminal::MakeCooked() const {
+  termios modes{};
+  if (::tcgetattr(fd_, &modes) != 0) return false;
+  modes.c_lflag |= ICANON | ECHO;
+  return ::tcsetattr(fd_, TCSANOW, &modes) == 0;
+}
+
 bool Terminal::Read() {
   pollfd input{fd_, POLLIN, 0};
   if (::poll(&input, 1, kLookMilliseconds) <= 0) return true;

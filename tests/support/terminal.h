@@ -25,6 +25,8 @@ class Terminal {
   void Signal(int number) const;
   // Waits until the terminal hands over lines (cooked), or every key. False after a minute.
   bool WaitForModes(bool cooked);
+  // Makes it hand over lines, behind the program's back.
+  bool MakeCooked() const;
   // Waits until text appears behind what was found before. False after a minute, or if the program
   // ends without it.
   bool Find(const std::string& text);
