@@ -28,7 +28,7 @@ struct Grammar {
 
 // Whether a grammar can be used, as far as that can be said without a tokenizer: only names and ids
 // of tokens in it are not looked up. kInvalidArgument with the reason: it is malformed, too large,
-// or uses what is not supported.
+// uses what is not supported, or takes more than two seconds to compile.
 Status CheckGrammar(const Grammar& grammar);
 
 // A model's tokens as grammars see them. Building one takes some tenths of a second, so make one

@@ -24,8 +24,10 @@ class Builder {
     } else {
       AddCalls(tools);
       const bool must = options_.choice != ToolChoice::kAuto;
-      answer = must ? "(SPACE? calls)" : family_.bare ? "(calls | PLAIN)" : "(told_calls? FREE)";
-      if (must) rules_.Add("SPACE", "/[ \\t\\r\\n]+/");
+      answer = must           ? "(SPACE? calls)"
+               : family_.bare ? "(first_calls | PLAIN)"
+                              : "(told_calls? FREE)";
+      if (must) AddSpace();
       if (!must) AddAuto();
     }
     return StrCat("start: ", Thinking(), answer, "\n", rules_.text());
@@ -43,6 +45,8 @@ class Builder {
     return StrCat("<[", *id, "]>", text.empty() ? "" : StrCat(" ", LarkString(text)));
   }
   std::string Open() const { return Marked(family_.open, BehindOpen()); }
+  // The closing marker with a space in front, or "".
+  std::string Close() const { return family_.close.empty() ? "" : " " + Marked(family_.close, ""); }
   // The text that every call has behind the marker.
   std::string_view BehindOpen() const {
     return family_.shape == CallShape::kParamXml ? " name=\"" : "";
@@ -68,11 +72,27 @@ class Builder {
                       StrCat(kAnyText, " & ~/(?s:.*)", LarkRegex(family_.open), after, "(?s:.*)/"));
   }
 
+  void AddSpace() { rules_.Add("SPACE", "/[ \\t\\r\\n]+/"); }
+
   void AddAuto() {
     if (family_.bare) {
+      // White space may be in front, as after thinking. It is one lexeme with a marker that is
+      // text: the lexer does not go back to the white space once plain text could go on.
+      AddSpace();
+      std::string first = "SPACE? calls";
+      if (!SpecialId(family_.open)) {
+        rules_.Add("OPEN", StrCat("/[ \\t\\r\\n]*", LarkRegex(family_.open), "/"));
+        first = StrCat("SPACE? list | OPEN list", Close());
+      }
+      rules_.Add("first_calls", first);
       // An answer that begins like a bare call must be one.
-      const std::string_view first = family_.shape == CallShape::kPython ? "\\[" : "{";
-      const std::string plain = StrCat("/[ \\t\\r\\n]*([^", first, " \\t\\r\\n](?s:.*))?/");
+      const std::string_view bracket = family_.shape == CallShape::kPython ? "\\[" : "{";
+      std::string plain = StrCat("/[ \\t\\r\\n]*([^", bracket, " \\t\\r\\n](?s:.*))?/");
+      // The lexer would read an opened thinking as plain text, and no call could follow it.
+      if (!options_.think_start.empty() && !options_.starts_in_thinking &&
+          !SpecialId(options_.think_start)) {
+        plain += StrCat(" & ~/", LarkRegex(options_.think_start), "(?s:.*)/");
+      }
       rules_.Add("PLAIN", SpecialId(family_.open) ? plain : StrCat(plain, " & ", FreeText()));
       return;
     }
@@ -93,7 +113,7 @@ class Builder {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < tools.size(); ++i) names.push_back(AddTool(*tools[i], i));
     rules_.Add("one", Join(names, " | "));
-    const std::string close = family_.close.empty() ? "" : " " + Marked(family_.close, "");
+    const std::string close = Close();
     const bool more = options_.parallel && !family_.list;
     std::string call = "one";
     if (family_.list) {

@@ -40,9 +40,6 @@ struct ToolGrammarOptions {
 // not enforced there.
 //
 // kInvalidArgument: kRequired without tools, or kNamed with the name of no tool.
-//
-// Tested for its text only; that a matcher takes it, and admits the right strings, is tested where
-// the matcher is.
 Result<std::string> BuildToolGrammar(const ToolFamily& family, const ToolSet& tools,
                                      const ToolGrammarOptions& options);
 

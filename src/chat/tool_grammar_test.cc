@@ -120,7 +120,7 @@ SPACE: /[ \t\r\n]+/
 
 TEST(ToolGrammar, WritesPythonCalls) {
   EXPECT_EQ(Grammar("pythonic", Options(ToolChoice::kAuto)),
-            R"lark(start: (calls | PLAIN)
+            R"lark(start: (first_calls | PLAIN)
 PY_STRING: /"([^"\\\x00-\x1f]|\\(["\\nrtbf]|u[0-9a-fA-F]{4}))*"/
 t0_p0: "s=" (PY_STRING)
 PY_INTEGER: /-?(0|[1-9][0-9]*)/
@@ -133,6 +133,9 @@ t1: "g(" t1_args ")"
 one: t0 | t1
 list: "[" one (", " one)* "]"
 calls: list | "<|python_start|>" list "<|python_end|>"
+SPACE: /[ \t\r\n]+/
+OPEN: /[ \t\r\n]*<\|python_start\|>/
+first_calls: SPACE? list | OPEN list "<|python_end|>"
 FREE: /(?s:.*)/ & ~/(?s:.*)<\|python_start\|>(?s:.*)/
 PLAIN: /[ \t\r\n]*([^\[ \t\r\n](?s:.*))?/ & FREE
 )lark");

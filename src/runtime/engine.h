@@ -75,6 +75,9 @@ struct TextSetup {
   float min_p = 0;
   float repetition_penalty = 1;
   std::string think_start, think_end;  // "" if the model has no thinking channel
+  // The name of how the model writes tool calls, as its bundle says; "" if it says nothing. It may
+  // be a name that this version does not know (chat/tool_family.h).
+  std::string tool_family;
 };
 
 // The text side alone, without weights: fast, for tokenizing and rendering. Warnings are appended.

@@ -108,6 +108,31 @@ void SetStops(const litertlm::LlmMetadata& metadata, TextSetup& text,
   if (!stop_texts.empty()) text.eos_text = stop_texts[0];
 }
 
+// hone.json is Hone's own section: other bundles have none. What is wrong in it is a warning, for
+// the model runs without it.
+void SetToolFamily(const litertlm::Bundle& bundle, TextSetup& text,
+                   std::vector<std::string>& warnings) {
+  for (const litertlm::Section& section : bundle.header().sections) {
+    if (section.type != litertlm::SectionType::kGenericBinaryData ||
+        section.Item("name") != "hone.json") {
+      continue;
+    }
+    const auto json = ParseJson(AsText(bundle.SectionBytes(section)));
+    if (!json.ok() || !json->IsObject()) {
+      warnings.push_back(StrCat("hone.json is not read: ",
+                                json.ok() ? "it is not a JSON object" : json.message()));
+      continue;
+    }
+    const Json* family = json->Find("tool_family");
+    if (family == nullptr) continue;
+    if (family->IsString()) {
+      text.tool_family = family->AsString();
+    } else {
+      warnings.push_back("hone.json: tool_family is not a string; it is not used");
+    }
+  }
+}
+
 void SetSampling(const std::optional<litertlm::SamplerParameters>& sampler, TextSetup& text) {
   if (!sampler) return;
   const litertlm::SamplerType type = sampler->type;
@@ -238,6 +263,7 @@ Result<TextSetup> MakeBundleText(const litertlm::Bundle& bundle,
   } else {
     warnings.push_back("the bundle has no LlmMetadata section: no stop tokens, no chat template");
   }
+  SetToolFamily(bundle, text, warnings);
   return MakeMetadataText(metadata, tokenizer_json, std::move(text), warnings);
 }
 

@@ -10,11 +10,14 @@ use llguidance::{regex_to_lark, Logger};
 use serde_json::{json, Value};
 
 use crate::buf::{slice, HbBuf};
-use crate::guard::{deep, finish, Fail, BAD_ARGUMENT, LIMIT, PANIC, SYNTAX, UNSUPPORTED};
+use crate::deadline::{deep_within, COMPILE_TIME};
+use crate::guard::{finish, Fail, BAD_ARGUMENT, LIMIT, PANIC, SYNTAX, UNSUPPORTED};
 
 const MAX_TEXT: usize = 1 << 20;
 /// The parser of Lark recurses once for each bracket.
 const MAX_NESTING: usize = 1000;
+/// The time to compare them grows with the square.
+const MAX_PATTERNS: usize = 64;
 const MAX_MESSAGE: usize = 2000;
 /// What may stand between two JSON tokens: a space or two, a tab, or one line break with its
 /// indent. Without a bound a weak model may write white space for ever.
@@ -92,6 +95,12 @@ fn schema(text: &str) -> Result<Value, Fail> {
     let Some(object) = value.as_object_mut() else {
         return Err(Fail::new(SYNTAX, "found a value that is not an object, expected an object"));
     };
+    let patterns: usize = object.values().map(count_patterns).sum::<usize>()
+        + object.get("patternProperties").and_then(Value::as_object).map_or(0, |p| p.len());
+    if patterns > MAX_PATTERNS {
+        let message = format!("it has {patterns} patternProperties, the limit is {MAX_PATTERNS}");
+        return Err(Fail::new(LIMIT, message));
+    }
     let options = object.entry("x-guidance").or_insert_with(|| json!({}));
     if let Some(options) = options.as_object_mut() {
         if !options.contains_key("whitespace_flexible") {
@@ -101,11 +110,42 @@ fn schema(text: &str) -> Result<Value, Fail> {
     Ok(value)
 }
 
-fn read(kind: Kind, text: &[u8]) -> Result<TopLevelGrammar, Fail> {
+/// Refuses a text that is too long, before anybody copies it.
+pub fn check_size(kind: Kind, text: &[u8]) -> Result<(), Fail> {
     if text.len() > MAX_TEXT {
         let message = format!("it has {} bytes, the limit is {MAX_TEXT}", text.len());
-        return Err(Fail::new(LIMIT, message));
+        return Err(named(kind, Fail::new(LIMIT, message)));
     }
+    Ok(())
+}
+
+/// Compiles on a thread of its own; LIMIT if it takes too long.
+pub fn in_time<T: Send + 'static>(
+    kind: Kind,
+    f: impl FnOnce() -> Result<T, Fail> + Send + 'static,
+) -> Result<T, Fail> {
+    deep_within(COMPILE_TIME, f).map_err(|fail| match fail.status {
+        LIMIT if !fail.message.starts_with(kind.name()) => named(kind, fail),
+        _ => fail,
+    })
+}
+
+/// The keys of all patternProperties of a schema. Each is compared with each.
+fn count_patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Array(items) => items.iter().map(count_patterns).sum(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| {
+                let own = value.as_object().filter(|_| key == "patternProperties");
+                own.map_or(0, |patterns| patterns.len()) + count_patterns(value)
+            })
+            .sum(),
+        _ => 0,
+    }
+}
+
+fn read(kind: Kind, text: &[u8]) -> Result<TopLevelGrammar, Fail> {
     let text = std::str::from_utf8(text)
         .map_err(|e| Fail::new(SYNTAX, format!("byte {} is not UTF-8", e.valid_up_to())))?;
     if matches!(kind, Kind::Regex | Kind::Lark) && nesting(text) > MAX_NESTING {
@@ -179,6 +219,9 @@ pub fn describe(error: &str) -> Fail {
         end -= 1;
     }
     message.truncate(end);
+    if message.contains("u16::MAX") {
+        return Fail::new(LIMIT, "it has too many rules");
+    }
     match message.strip_prefix("panic: ") {
         Some(words) => Fail::new(PANIC, format!("a library failed inside: {words}")),
         None => Fail::new(status_of(&message), message),
@@ -191,10 +234,14 @@ pub fn compile_error(kind: Kind, error: &str) -> Fail {
 
 /// Everything that can be said about a grammar without a vocabulary.
 fn check(kind: Kind, text: &[u8]) -> Result<(), Fail> {
-    let init = GrammarInit::Serialized(source(kind, text)?);
-    init.to_cgrammar(None, &mut Logger::new(0, 0), limits(), vec![])
-        .map(drop)
-        .map_err(|e| compile_error(kind, &format!("{e:#}")))
+    check_size(kind, text)?;
+    let text = text.to_vec();
+    in_time(kind, move || {
+        let init = GrammarInit::Serialized(source(kind, &text)?);
+        init.to_cgrammar(None, &mut Logger::new(0, 0), limits(), vec![])
+            .map(drop)
+            .map_err(|e| compile_error(kind, &format!("{e:#}")))
+    })
 }
 
 /// # Safety
@@ -207,7 +254,7 @@ pub unsafe extern "C" fn hb_grammar_check(
     err: *mut HbBuf,
 ) -> c_int {
     let text = slice(text.cast::<u8>(), size);
-    finish(err, deep(|| check(Kind::of(kind)?, text)))
+    finish(err, Kind::of(kind).and_then(|kind| check(kind, text)))
 }
 
 #[cfg(test)]
@@ -215,7 +262,7 @@ mod tests {
     use super::*;
 
     fn refused(kind: Kind, text: &str) -> Fail {
-        let result = deep(|| check(kind, text.as_bytes()));
+        let result = check(kind, text.as_bytes());
         result.expect_err(&format!("accepted: {}", &text[..text.len().min(80)]))
     }
 
@@ -230,7 +277,7 @@ mod tests {
             (Kind::Lark, "start: \"a\" b\nb: /[0-9]+/"),
             (Kind::Lark, "start: <|tool|> \"a\""),
         ] {
-            let result = deep(|| check(kind, text.as_bytes()));
+            let result = check(kind, text.as_bytes());
             assert!(result.is_ok(), "{text}: {result:?}");
         }
     }

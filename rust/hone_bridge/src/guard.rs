@@ -21,7 +21,7 @@ pub const PANIC: c_int = 9;
 
 /// Values nested by a template recurse when they are compared, printed and dropped. What the fuel
 /// allows fits this stack. Only touched pages take memory.
-const DEEP_STACK: usize = 256 << 20;
+pub const DEEP_STACK: usize = 256 << 20;
 
 #[derive(Debug)]
 pub struct Fail {

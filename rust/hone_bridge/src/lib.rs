@@ -6,12 +6,15 @@ mod args;
 mod buf;
 mod builtins;
 mod context;
+mod deadline;
 mod decode;
 mod filters;
 mod grammar;
 mod guard;
 mod harden;
 mod hash;
+#[cfg(test)]
+mod hostile;
 mod json;
 mod matcher;
 mod methods;

@@ -10,7 +10,7 @@ use llguidance::TokenParser;
 
 use crate::buf::{slice, store, HbBuf};
 use crate::grammar::{self, Kind};
-use crate::guard::{caught, deep, finish, Fail, BAD_ARGUMENT, RUNTIME, SYNTAX, UNSUPPORTED};
+use crate::guard::{caught, finish, Fail, BAD_ARGUMENT, RUNTIME, SYNTAX, UNSUPPORTED};
 use crate::vocab::{has_bit, HbVocab, Vocab};
 
 const MAY_END: u32 = 1;
@@ -25,6 +25,14 @@ enum Taken {
     Nothing,
     /// An end token inside the grammar, which cannot be taken back.
     Final,
+}
+
+/// A matcher, or why there is none, after COMPILE_TIME at most.
+pub fn compile(vocab: Arc<Vocab>, kind: c_int, text: &[u8]) -> Result<HbMatcher, Fail> {
+    let kind = Kind::of(kind)?;
+    grammar::check_size(kind, text)?;
+    let text = text.to_vec();
+    grammar::in_time(kind, move || HbMatcher::new(vocab, kind, &text))
 }
 
 pub struct HbMatcher {
@@ -255,11 +263,8 @@ pub unsafe extern "C" fn hb_matcher_new(
 ) -> c_int {
     let text = slice(text.cast::<u8>(), size);
     let result = match (vocab.as_ref(), out.as_mut()) {
-        (Some(vocab), Some(out)) => {
-            let vocab = vocab.0.clone();
-            deep(|| HbMatcher::new(vocab, Kind::of(kind)?, text))
-                .map(|matcher| *out = Box::into_raw(Box::new(matcher)))
-        }
+        (Some(vocab), Some(out)) => compile(vocab.0.clone(), kind, text)
+            .map(|matcher| *out = Box::into_raw(Box::new(matcher))),
         _ => Err(Fail::new(BAD_ARGUMENT, "vocab or out is null")),
     };
     finish(err, result)
@@ -389,7 +394,7 @@ pub unsafe extern "C" fn hb_matcher_warnings(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::LIMIT;
+    use crate::guard::{deep, LIMIT};
     use crate::vocab::tests::byte_vocab;
 
     const END: u32 = 259;
