@@ -208,8 +208,9 @@ chat::PromptLimits ModelBackend::Limits(const GenerateRequest& request) const {
   chat::PromptLimits limits;
   limits.on_full = options_.on_full;
   limits.allow_control_tokens = options_.allow_control_tokens;
-  limits.reserve = std::clamp<std::int64_t>(
-      request.max_tokens.value_or(std::min(kAnswerTokens, context / 4)), 1, context);
+  // max_tokens is a bound, not a wish: clients send the whole context and more.
+  limits.reserve = std::clamp<std::int64_t>(request.max_tokens.value_or(kAnswerTokens), 1,
+                                            std::max<std::int64_t>(context / 4, 1));
   return limits;
 }
 

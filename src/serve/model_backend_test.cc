@@ -333,6 +333,19 @@ TEST_F(ModelBackendTest, TrimsIfToldTo) {
   EXPECT_LE(At(sink->json(), "usage.prompt_tokens").AsInt(), 95);
 }
 
+// Clients send the whole context, or more: that is a bound and no reason to forget anything.
+TEST_F(ModelBackendTest, ALargeBoundTrimsNothing) {
+  ModelBackendOptions options;
+  options.on_full = chat::OnFull::kTrim;
+  Make(options, 200);
+  const std::string turn = "{'role':'user','content':'a'},{'role':'assistant','content':'b'},";
+  const auto sink =
+      Ask(backend(), kChat,
+          "{'messages':[" + turn + "{'role':'user','content':'c'}],'max_tokens':8192}");
+  ASSERT_EQ(sink->head().http_status, 200) << sink->body();
+  EXPECT_EQ(At(sink->json(), "warnings").Dump(), "null");
+}
+
 TEST_F(ModelBackendTest, WithoutATemplateThereAreOnlyCompletions) {
   runtime::TextSetup text = FamilyText();
   text.chat_template.reset();
