@@ -211,6 +211,7 @@ TEST(ServeProgram, SaysWhyItDoesNotBegin) {
     }
     EXPECT_NE(result.err.find(wrong.text), std::string::npos) << result.err;
     EXPECT_NE(result.err.find("hone: error: "), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("cannot be loaded"), std::string::npos) << "it is said twice";
     EXPECT_EQ(result.out, "");
   }
 }
