@@ -3,6 +3,8 @@
 #include "cli/serve_model.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -37,20 +39,15 @@ std::string FingerprintOf(const std::string& path) {
   return "fp_" + bridge::Sha256Hex(AsBytes(start)).substr(0, 12);
 }
 
-template <typename To, typename From>
-void Copy(const std::optional<From>& from, std::optional<To>& to) {
-  if (from) to = static_cast<To>(*from);
-}
-
 openai::SamplingFields SamplingOf(const ServeArgs& args) {
   openai::SamplingFields fields;
-  Copy(args.temperature, fields.temperature);
-  Copy(args.top_p, fields.top_p);
-  Copy(args.min_p, fields.min_p);
-  Copy(args.top_k, fields.top_k);
-  Copy(args.presence_penalty, fields.presence_penalty);
-  Copy(args.frequency_penalty, fields.frequency_penalty);
-  Copy(args.repetition_penalty, fields.repetition_penalty);
+  fields.temperature = args.temperature;
+  fields.top_p = args.top_p;
+  fields.min_p = args.min_p;
+  fields.top_k = args.top_k;
+  fields.presence_penalty = args.presence_penalty;
+  fields.frequency_penalty = args.frequency_penalty;
+  fields.repetition_penalty = args.repetition_penalty;
   return fields;
 }
 
@@ -72,6 +69,15 @@ serve::RequestDefaults DefaultsOf(const ServeArgs& args, const serve::ModelEntry
   return defaults;
 }
 
+// A float as it is written: 0.9, not 0.8999999761581421.
+Json FloatJson(float value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  double exact = value;
+  std::from_chars(text.data(), end, exact);
+  return Json(exact);
+}
+
 serve::ModelFacts FactsOf(const serve::ModelBackend& backend) {
   const chat::ModelHost& host = backend.host();
   const runtime::Engine& engine = host.engine();
@@ -91,11 +97,11 @@ serve::ModelFacts FactsOf(const serve::ModelBackend& backend) {
   facts.thinking = model.has_thinking();
   if (model.family() != nullptr && model.uses_tools()) facts.tool_family = model.family()->name;
   facts.load_seconds = engine.load_seconds();
-  facts.sampling.Set("temperature", Json(static_cast<double>(text.temperature)));
-  facts.sampling.Set("top_p", Json(static_cast<double>(text.top_p)));
+  facts.sampling.Set("temperature", FloatJson(text.temperature));
+  facts.sampling.Set("top_p", FloatJson(text.top_p));
   facts.sampling.Set("top_k", Json(static_cast<std::int64_t>(text.top_k)));
-  facts.sampling.Set("min_p", Json(static_cast<double>(text.min_p)));
-  facts.sampling.Set("repetition_penalty", Json(static_cast<double>(text.repetition_penalty)));
+  facts.sampling.Set("min_p", FloatJson(text.min_p));
+  facts.sampling.Set("repetition_penalty", FloatJson(text.repetition_penalty));
   facts.warnings = engine.warnings();
   return facts;
 }

@@ -33,9 +33,9 @@ struct ServeArgs {
   std::string kv, compute, think = "auto";
   int threads = 0;
   std::optional<std::int64_t> max_tokens;
-  std::optional<float> temperature, top_p, min_p;
-  std::optional<std::int32_t> top_k;
-  std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> repetition_penalty, presence_penalty, frequency_penalty;
 };
 
 // "0", or a number as ParseByteCount reads it.

@@ -3,6 +3,8 @@
 #include "serve/import_request.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "serve/http_text.h"
@@ -37,6 +39,11 @@ ApiResult<std::string> ReadPath(const Json* value) {
   });
   if (!path.starts_with('/') || path.size() > kMaxPathBytes || controls) {
     return InvalidField("path", "expected the absolute path of a model, which begins with '/'");
+  }
+  std::error_code ignored;
+  const bool named = path.ends_with(".litertlm") || path.ends_with(".gguf");
+  if (!named && !std::filesystem::is_directory(path, ignored)) {
+    return InvalidField("path", "expected a .litertlm bundle, a .gguf file or a checkpoint folder");
   }
   return path;
 }

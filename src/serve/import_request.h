@@ -17,8 +17,9 @@ struct ImportWish {
   std::vector<std::string> warnings;
 };
 
-// 403: imports are not allowed, or the client is on another machine. 400: a field is wrong. Nothing
-// of the disk is looked at.
+// 403: imports are not allowed, or the client is on another machine. 400: a field is wrong, or path
+// is neither a folder nor named as a model: other files are not opened, so that errors cannot tell
+// what is in them.
 openai::ApiResult<ImportWish> CheckImport(const Request& request, bool allowed);
 
 // "127.0.0.1:53218" and "[::1]:53218" are clients on this machine.

@@ -35,6 +35,10 @@ TEST(ImportRequest, LeavesOutWhatIsNotSaid) {
   EXPECT_FALSE(wish->entry.thinking.has_value());
 }
 
+TEST(ImportRequest, TakesFolders) {
+  EXPECT_TRUE(CheckImport(ImportOf(R"({"path":"/etc"})"), true).ok());
+}
+
 TEST(ImportRequest, SaysThatOnlyTheCpuIsThere) {
   const auto both =
       CheckImport(ImportOf(R"({"path":"/m.gguf","accelerators":["gpu","cpu","npu"]})"), true);
@@ -60,6 +64,8 @@ TEST(ImportRequest, RefusesWrongFieldsByName) {
       {R"({"path":"m.gguf"})", "path"},
       {R"({"path":"../m.gguf"})", "path"},
       {R"({"path":"/a\u0000b"})", "path"},
+      {R"({"path":"/etc/passwd"})", "path"},
+      {R"({"path":"/no/such/folder"})", "path"},
       {R"({"path":"/m.gguf","context":0})", "context"},
       {R"({"path":"/m.gguf","context":1.5})", "context"},
       {R"({"path":"/m.gguf","context":"64"})", "context"},
@@ -82,7 +88,8 @@ TEST(ImportRequest, RefusesWrongFieldsByName) {
 
 TEST(ImportRequest, IsForThisMachineOnlyAndOnlyIfAllowed) {
   const std::string body = R"({"path":"/m.gguf"})";
-  for (const char* remote : {"127.0.0.1:1", "127.8.9.1:40000", "[::1]:40000"}) {
+  for (const char* remote :
+       {"127.0.0.1:1", "127.8.9.1:40000", "[::1]:40000", "[::ffff:127.0.0.1]:4"}) {
     EXPECT_TRUE(CheckImport(ImportOf(body, remote), true).ok()) << remote;
     const auto refused = CheckImport(ImportOf(body, remote), false);
     ASSERT_FALSE(refused.ok());

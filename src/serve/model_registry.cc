@@ -33,6 +33,12 @@ class ModelRequest final : public EventSink,
   ModelRequest(openai::GenerateRequest request, std::shared_ptr<EventSink> sink)
       : request_(std::move(request)), sink_(std::move(sink)) {}
 
+  // Where it waits, for Cancel. Before anybody else has it.
+  void SetTicket(std::shared_ptr<ModelSlots> slots, std::uint64_t ticket) {
+    slots_ = std::move(slots);
+    ticket_ = ticket;
+  }
+
   void Begin(std::shared_ptr<ModelPin> pin, const ApiError* error) {
     {
       const std::lock_guard lock(mutex_);
@@ -76,6 +82,7 @@ class ModelRequest final : public EventSink,
     if (inner) {
       inner->Cancel();
     } else {
+      if (slots_) slots_->Leave(request_.model, ticket_);
       TakeSink()->OnError(openai::Unavailable("cancelled", "the request was cancelled", 1));
     }
   }
@@ -107,6 +114,8 @@ class ModelRequest final : public EventSink,
 
   openai::GenerateRequest request_;
   std::shared_ptr<EventSink> sink_;
+  std::shared_ptr<ModelSlots> slots_;
+  std::uint64_t ticket_ = 0;
   std::mutex mutex_;  // guards what follows
   State state_ = State::kWaiting;
   bool cancelled_ = false;
@@ -221,10 +230,12 @@ ApiResult<std::shared_ptr<RunningRequest>> ModelRegistry::Start(openai::Generate
                                                                 std::shared_ptr<EventSink> sink) {
   const std::string name = request.model;
   auto running = std::make_shared<ModelRequest>(std::move(request), std::move(sink));
-  slots_->Use(name, /*even_if_tight=*/false,
-              [running](std::shared_ptr<ModelPin> pin, const ApiError* error) {
-                running->Begin(std::move(pin), error);
-              });
+  const std::uint64_t ticket =
+      slots_->Use(name, /*even_if_tight=*/false,
+                  [running](std::shared_ptr<ModelPin> pin, const ApiError* error) {
+                    running->Begin(std::move(pin), error);
+                  });
+  if (ticket != 0) running->SetTicket(slots_, ticket);
   return std::shared_ptr<RunningRequest>(std::move(running));
 }
 
@@ -239,17 +250,21 @@ ApiResult<std::shared_ptr<ModelPin>> ModelRegistry::LoadedNow(const std::string&
       return loading;
     }
   }
-  slots_->Use(name, /*even_if_tight=*/false,
-              [wait](std::shared_ptr<ModelPin> pin, const ApiError* error) {
-                wait->Tell(std::move(pin), error);
-              });
+  const std::uint64_t ticket = slots_->Use(
+      name, /*even_if_tight=*/false, [wait](std::shared_ptr<ModelPin> pin, const ApiError* error) {
+        wait->Tell(std::move(pin), error);
+      });
   std::unique_lock lock(wait->mutex);
   const bool told = wait->changed.wait_for(lock, slots_->options().text_wait, [&] {
     return wait->pin != nullptr || wait->error.has_value();
   });
   --num_text_waits_;
   wait->given_up = true;
-  if (!told) return loading;
+  if (!told) {
+    lock.unlock();
+    slots_->Leave(name, ticket);
+    return loading;
+  }
   if (wait->error) return *wait->error;
   return std::move(wait->pin);
 }

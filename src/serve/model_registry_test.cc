@@ -154,8 +154,10 @@ TEST(ModelRegistry, ARequestThatIsCancelledWhileItWaitsNeverReachesTheModel) {
   MustAdd(*registry, models.MakeEntry("a"));
   Asked gone = Ask(*registry, "a", "hold gone");
   Asked kept = Ask(*registry, "a");
+  EXPECT_EQ(registry->Report("a")->waiting, 2);
   gone.running->Cancel();
   gone.running->Cancel();
+  EXPECT_EQ(registry->Report("a")->waiting, 1) << "its place is free";
   EXPECT_TRUE(gone.sink->over());
   EXPECT_EQ(Answered(gone), "cancelled");
   go.set_value();

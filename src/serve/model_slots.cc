@@ -194,7 +194,7 @@ std::optional<ApiError> ModelSlots::WhyNotNow(const Slot& slot, const std::strin
   return std::nullopt;
 }
 
-void ModelSlots::Use(const std::string& name, bool even_if_tight, ModelUse use) {
+std::uint64_t ModelSlots::Use(const std::string& name, bool even_if_tight, ModelUse use) {
   std::optional<ApiError> error;
   std::shared_ptr<ModelPin> pin;
   {
@@ -204,14 +204,29 @@ void ModelSlots::Use(const std::string& name, bool even_if_tight, ModelUse use) 
     if (!error) {
       pin = MakePin(slot, /*counts=*/true);
       if (slot->condition != ModelCondition::kLoaded) {
-        slot->waiters.push_back({std::move(pin), std::move(use)});
+        slot->waiters.push_back({++last_ticket_, std::move(pin), std::move(use)});
         slot->even_if_tight = slot->even_if_tight || even_if_tight;
+        const std::uint64_t ticket = last_ticket_;
         if (slot->condition == ModelCondition::kUnloaded) BeginLoad(slot);
-        return;
+        return ticket;
       }
     }
   }
   use(std::move(pin), error ? &*error : nullptr);
+  return 0;
+}
+
+void ModelSlots::Leave(const std::string& name, std::uint64_t ticket) {
+  ModelWaiter gone;  // goes without the lock
+  const std::lock_guard lock(mutex_);
+  const Slot slot = Find(name);
+  if (!slot) return;
+  std::vector<ModelWaiter>& waiters = slot->waiters;
+  const auto found = std::find_if(waiters.begin(), waiters.end(),
+                                  [&](const ModelWaiter& w) { return w.ticket == ticket; });
+  if (found == waiters.end()) return;
+  gone = std::move(*found);
+  waiters.erase(found);
 }
 
 // Loading.
@@ -236,6 +251,11 @@ void ModelSlots::BeginLoad(const Slot& slot) {
 
 void ModelSlots::Load(const Slot& slot) {
   const Clock::time_point began = Clock::now();
+  bool preload = false;  // then the program tells why it fails
+  {
+    const std::lock_guard lock(mutex_);
+    preload = slot->even_if_tight;
+  }
   Status room = MakeRoom(slot);
   Result<LoadedModel> loaded = LoadedModel();
   if (room.ok()) {
@@ -244,8 +264,11 @@ void ModelSlots::Load(const Slot& slot) {
     loaded = std::move(room);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  Log(loaded.ok() ? StrCat(slot->entry.name, ": loaded in ", SecondsText(seconds))
-                  : StrCat(slot->entry.name, ": cannot be loaded: ", loaded.message()));
+  if (loaded.ok()) {
+    Log(StrCat(slot->entry.name, ": loaded in ", SecondsText(seconds)));
+  } else if (!preload) {
+    Log(StrCat(slot->entry.name, ": cannot be loaded: ", loaded.message()));
+  }
   EndLoad(slot, std::move(loaded));
   const std::lock_guard lock(mutex_);
   const auto self = std::find_if(loaders_.begin(), loaders_.end(), [](const std::thread& thread) {

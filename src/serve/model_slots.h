@@ -46,6 +46,7 @@ class ModelPin {
 using ModelUse = std::function<void(std::shared_ptr<ModelPin> pin, const openai::ApiError* error)>;
 
 struct ModelWaiter {
+  std::uint64_t ticket = 0;
   std::shared_ptr<ModelPin> pin;
   ModelUse use;
 };
@@ -85,9 +86,11 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   // Forgets a model that was never loaded and that nobody waits for.
   void Forget(const std::string& name);
 
-  // Calls use before the return if the model is loaded, or cannot be; else on another thread, once
-  // it has been loaded.
-  void Use(const std::string& name, bool even_if_tight, ModelUse use);
+  // Calls use before the return if the model is loaded, or cannot be, and gives 0; else on another
+  // thread, once it has been loaded. Then the result is for Leave.
+  std::uint64_t Use(const std::string& name, bool even_if_tight, ModelUse use);
+  // Who waits no longer; use may be called nevertheless.
+  void Leave(const std::string& name, std::uint64_t ticket);
   // Why the last load failed.
   Status Failure(const std::string& name) const;
   std::vector<openai::ModelInfo> Infos() const;
@@ -126,6 +129,7 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool stopping_ = false;
+  std::uint64_t last_ticket_ = 0;
   std::vector<Slot> slots_;
   std::vector<std::thread> loaders_;   // that run
   std::vector<std::thread> finished_;  // to be joined

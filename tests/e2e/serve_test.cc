@@ -12,6 +12,7 @@
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,26 @@ TEST(ServeProgram, ASignalLetsAnAnswerEnd) {
   EXPECT_EQ(server.Wait(), 0);
 }
 
+TEST(ServeProgram, ASecondSignalCancels) {
+  RunningServer server({kModel, "--parallel", "2"});
+  // Work for many seconds: 16 answers to each.
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(std::make_unique<TestClient>(server.port()));
+    clients.back()->Send(
+        Post("/v1/chat/completions", Chat(R"(,"stream":true,"max_tokens":230,"n":16)")));
+  }
+  EXPECT_TRUE(clients.front()->ReceiveUntil("\"delta\""));
+  server.Signal(SIGTERM);
+  EXPECT_TRUE(server.WaitForText("a second signal cancels")) << server.text();
+  const Answer refused = TestClient(server.port()).Ask(Get("/health"));
+  EXPECT_EQ(refused.status, 503);
+  server.Signal(SIGTERM);
+  EXPECT_TRUE(server.WaitForText("were complete")) << server.text();
+  EXPECT_EQ(server.Wait(), 130);
+  EXPECT_EQ(clients.back()->ReceiveAll().find("[DONE]"), std::string::npos);
+}
+
 TEST(ServeProgram, LoadsTheSecondModelWhenItIsAskedFor) {
   RunningServer server({"first=" + kModel, "second=" + kModel, "--idle-unload", "1"});
   EXPECT_NE(server.text().find("second: loaded when it is asked for"), std::string::npos)
@@ -211,6 +232,7 @@ TEST(ServeProgram, SaysWhyItDoesNotBegin) {
     }
     EXPECT_NE(result.err.find(wrong.text), std::string::npos) << result.err;
     EXPECT_NE(result.err.find("hone: error: "), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("cannot be loaded"), std::string::npos) << "it is said twice";
     EXPECT_EQ(result.out, "");
   }
 }
