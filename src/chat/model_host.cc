@@ -245,15 +245,34 @@ bool ModelHost::TakeJobs() {
   return !jobs_.empty() || !stopping_;
 }
 
+// Whether another prompt is computing what is at least half of this one. It would be computed twice
+// if this one began now, and so is there earlier.
+bool ModelHost::WaitsForPrefix(const Running& job, const Choice& choice) const {
+  const std::int64_t page = engine_->prefix_page();
+  if (page == 0 || (job.ask.echo && job.ask.answer.logprobs)) return false;
+  const std::vector<std::int32_t>& ids = job.Ids(choice);
+  for (const Place& place : places_) {
+    if (place.choice->state != Choice::State::kAnswering || place.choice->computed) continue;
+    const std::vector<std::int32_t>& other = place.job->Ids(*place.choice);
+    const auto differs =
+        std::mismatch(ids.begin(), ids.end() - 1, other.begin(), other.end()).first;
+    const std::int64_t common = (differs - ids.begin()) / page * page;
+    if (common > place.choice->sequence->size() &&
+        2 * common >= static_cast<std::int64_t>(ids.size())) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void ModelHost::StartChoices() {
   while (static_cast<std::int64_t>(places_.size()) < options_.max_parallel) {
     Running* job = nullptr;
     for (const RunningPtr& other : jobs_) {
-      if (other->Next() == nullptr) continue;
-      if (job == nullptr ||
-          std::tie(other->places, other->turn) < std::tie(job->places, job->turn)) {
-        job = other.get();
-      }
+      const Choice* next = other->Next();
+      const bool sooner =
+          job == nullptr || std::tie(other->places, other->turn) < std::tie(job->places, job->turn);
+      if (next != nullptr && sooner && !WaitsForPrefix(*other, *next)) job = other.get();
     }
     if (job == nullptr) return;
     Choice* next = job->Next();

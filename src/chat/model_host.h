@@ -128,7 +128,8 @@ class ModelHost {
   const HostOptions& options() const { return options_; }
 
   // Jobs begin in the order of their coming; then those with the fewest running choices go first,
-  // so that many prompts or choices of one job hold up nobody. The sink may get events before this
+  // so that many prompts or choices of one job hold up nobody. A prompt of which another one is
+  // computing the first half waits for that half. The sink may get events before this
   // returns, and gets none if the job is refused.
   Submission Submit(Job job);
   // Whether Submit would refuse any job now: for callers that have work to do before it.
@@ -165,6 +166,7 @@ class ModelHost {
   void Drive();
   bool TakeJobs();
   void StartChoices();
+  bool WaitsForPrefix(const Running& job, const Choice& choice) const;
   void StartChoice(Running& job, Choice& choice);
   void SendEcho(Running& job, Choice& choice);
   void StartAnswer(Running& job, Choice& choice);

@@ -259,6 +259,39 @@ TEST(ModelHost, TheNextTurnComputesOnlyTheDifference) {
   ExpectAnswer(*second, Alone(*twin, ids, {}, 5));
 }
 
+TEST(ModelHost, WhatComesAtTheSameTimeComputesItsCommonBeginningOnce) {
+  const auto twin = MakeTestEngine();
+  ModelHost host(MakeTestEngine(), {.max_parallel = 6, .chunks = {.max_rows = 32}});
+  Gate gate;
+  const auto first = std::make_shared<RecordingJob>();
+  first->on_answer = [&](std::int64_t, const AnswerEvent&) {
+    gate.Pass();
+    return true;
+  };
+  MustSubmit(host, MakeJob(MakeTestIds(5, 1), 3, first));
+  gate.WaitReached();
+  std::vector<Ids> prompts;
+  std::vector<Sink> sinks;
+  for (std::size_t i = 0; i < 5; ++i) {
+    // The last has the same beginning, but much more behind it.
+    Ids ids = MakeTestIds(256, 2);
+    const Ids own = MakeTestIds(i == 4 ? 300 : 10, 20 + i);
+    ids.insert(ids.end(), own.begin(), own.end());
+    prompts.push_back(ids);
+    sinks.push_back(std::make_shared<RecordingJob>());
+    MustSubmit(host, MakeJob(ids, 5, sinks[i]));
+  }
+  gate.Open();
+  for (std::size_t i = 0; i < 5; ++i) {
+    sinks[i]->WaitEnd();
+    ExpectAnswer(*sinks[i], Alone(*twin, prompts[i], {}, 5));
+    EXPECT_TRUE(i == 4 || sinks[i]->usage().cached_tokens == (i == 0 ? 0 : 256)) << i;
+  }
+  first->WaitEnd();
+  const std::int64_t last_rows = 556 - sinks[4]->usage().cached_tokens;
+  EXPECT_EQ(host.stats().prefill_rows, 5 + 266 + 3 * 10 + last_rows);
+}
+
 TEST(ModelHost, EndsByStopStringLimitAndFullContext) {
   const auto twin = MakeTestEngine(60, 0);
   ModelHost host(MakeTestEngine(60), {});

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "runtime/chat.h"
 #include "runtime/decode_loop.h"
 #include "runtime/tiny_model.h"
@@ -106,6 +107,17 @@ constexpr const char* kCompletions = "/v1/completions";
 std::string ChatBody(const std::string& more = "") {
   return "{'messages':[{'role':'user','content':'Say hi'}],'temperature':0" +
          (more.empty() ? "" : "," + more) + "}";
+}
+
+// Random weights would stay in the white space that grammars allow.
+std::string SpaceBias(const bridge::Tokenizer& tokenizer) {
+  std::string bias;
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) {
+    const auto bytes = tokenizer.TokenBytes(id);
+    if (!bytes.ok() || bytes->find_first_not_of(" \t\r\n") != std::string::npos) continue;
+    bias += StrCat(bias.empty() ? "" : ",", "'", id, "':-100");
+  }
+  return "'logit_bias':{" + bias + "}";
 }
 
 void ExpectError(const WaitingSink& sink, int status, const std::string& code,
@@ -264,6 +276,54 @@ TEST_F(ModelBackendTest, EchoesPromptsWithLogprobs) {
   EXPECT_EQ(At(echoed, "choices[0].logprobs.text_offset[1]").AsInt(), 0) << "BOS is not in it";
   EXPECT_EQ(TextAt(echoed, "choices[0].logprobs.tokens[0]"), "");
   EXPECT_EQ(At(echoed, "usage.completion_tokens").AsInt(), 0);
+}
+
+// A model with tools and thinking: random weights do what the grammars make them do.
+TEST_F(ModelBackendTest, CallsToolsAndFollowsFormats) {
+  auto source = ReadFile(HONE_SHARED_DATA "/data/minicpm5/chat_template.jinja");
+  ASSERT_TRUE(source.ok()) << source.message();
+  runtime::TextSetup text = FamilyText();
+  auto compiled = bridge::ChatTemplate::Compile(*source);
+  ASSERT_TRUE(compiled.ok()) << compiled.message();
+  text.template_source = *source;
+  text.chat_template = *std::move(compiled);
+  const std::string bias = SpaceBias(*text.tokenizer) + ",";
+  ModelBackend model(MakeEngine(std::move(text), 4000), {});
+  const std::string tools =
+      "'max_tokens':400,'chat_template_kwargs':{'enable_thinking':false},"
+      "'tools':[{'type':'function','function':{'name':'add','parameters':{'type':'object',"
+      "'properties':{'n':{'type':'integer','enum':[7,8]}},'required':['n'],"
+      "'additionalProperties':false}}}],'tool_choice':'required','parallel_tool_calls':false";
+  const Json called = Ask(model, kChat, ChatBody(bias + tools))->json();
+  ASSERT_EQ(TextAt(called, "choices[0].finish_reason"), "tool_calls") << called.Dump();
+  EXPECT_EQ(TextAt(called, "choices[0].message.tool_calls[0].function.name"), "add");
+  const Json arguments =
+      openai::ParseText(TextAt(called, "choices[0].message.tool_calls[0].function.arguments"));
+  const std::int64_t n = At(arguments, "n").AsInt();
+  EXPECT_TRUE(n == 7 || n == 8) << n;
+  std::string streamed;
+  for (const Json& chunk :
+       openai::ParseChunks(Ask(model, kChat, ChatBody(bias + tools + ",'stream':true"))->body())) {
+    const Json part = At(chunk, "choices[0].delta.tool_calls[0].function.arguments");
+    if (part.IsString()) streamed += part.AsString();
+  }
+  EXPECT_EQ(openai::ParseText(streamed).Dump(), arguments.Dump());
+
+  const Json formed =
+      Ask(model, kChat,
+          ChatBody(bias + "'max_tokens':400,'reasoning_effort':'none','response_format':{'type':"
+                          "'json_schema','json_schema':{'name':'x','schema':{'type':'object',"
+                          "'properties':{'size':{'enum':['small','large']}},'required':['size'],"
+                          "'additionalProperties':false}}}"))
+          ->json();
+  ASSERT_EQ(TextAt(formed, "choices[0].finish_reason"), "stop") << formed.Dump();
+  const Json content = openai::ParseText(TextAt(formed, "choices[0].message.content"));
+  EXPECT_TRUE(TextAt(content, "size") == "small" || TextAt(content, "size") == "large");
+
+  const Json thought = Ask(model, kChat, ChatBody("'max_tokens':60,'thinking_budget':9"))->json();
+  EXPECT_GE(At(thought, "usage.completion_tokens_details.reasoning_tokens").AsInt(), 1)
+      << thought.Dump();
+  EXPECT_TRUE(At(thought, "choices[0].message.reasoning_content").IsString()) << thought.Dump();
 }
 
 TEST_F(ModelBackendTest, TheSecondTurnIsCached) {
