@@ -65,7 +65,7 @@ void ChatModel::FindMarkers() {
   for (const bridge::AddedToken& token : text_.tokenizer->added_tokens()) {
     const std::string& content = token.content;
     if ((token.special || IsStop(token.id)) && !IsOneCharacter(content)) {
-      control_texts_[static_cast<unsigned char>(content[0])].push_back(content);
+      control_texts_.Add(content, IsAnswerMark(content) ? kAnswerMark : kControl);
     }
     if (!token.special || IsStop(token.id)) continue;
     // A mark of the thinking may be made of several tokens: "<|channel>" and "thought".

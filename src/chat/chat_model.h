@@ -3,7 +3,6 @@
 // What conversations need to know about a loaded model.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -15,6 +14,7 @@
 
 #include "base/status.h"
 #include "bridge/grammar.h"
+#include "chat/text_trie.h"
 #include "chat/tool_family.h"
 #include "runtime/engine.h"
 
@@ -53,13 +53,10 @@ class ChatModel {
   const std::set<std::int32_t>& shown_ids(bool with_tools) const {
     return with_tools ? tool_shown_ids_ : think_shown_ids_;
   }
-  // The texts of tokens that only a template may make: special tokens and stop tokens. Those that
-  // begin with this byte.
-  const std::vector<std::string>& control_texts(char first) const {
-    return control_texts_[static_cast<unsigned char>(first)];
-  }
-  // The texts that a model writes itself in an answer: marks of the thinking and of calls.
-  bool IsAnswerMark(std::string_view text) const;
+  // The texts of tokens that only a template may make: special tokens and stop tokens. A model
+  // writes some of them itself in an answer: the marks of its thinking and of calls.
+  enum ControlKind : unsigned { kControl = 1, kAnswerMark = 2 };
+  const TextTrie& control_texts() const { return control_texts_; }
   bool IsStop(std::int32_t id) const { return stop_ids_.contains(id); }
 
   // Made on the first call, which takes some tenths of a second; then the same one.
@@ -67,6 +64,7 @@ class ChatModel {
 
  private:
   void FindMarkers();
+  bool IsAnswerMark(std::string_view text) const;
   void ProbeTemplate();
 
   const runtime::Engine& engine_;
@@ -79,7 +77,7 @@ class ChatModel {
   std::optional<std::int32_t> think_start_id_, think_end_id_;
   std::vector<std::int32_t> think_end_ids_;
   std::set<std::int32_t> think_shown_ids_, tool_shown_ids_;
-  std::array<std::vector<std::string>, 256> control_texts_;
+  TextTrie control_texts_;
   std::set<std::int32_t> stop_ids_;
   mutable std::mutex mutex_;  // guards vocabulary_
   mutable std::optional<bridge::Vocabulary> vocabulary_;

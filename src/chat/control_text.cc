@@ -4,12 +4,15 @@
 
 #include <array>
 #include <cstdio>
+#include <span>
 #include <utility>
 
 #include "runtime/chat.h"
 
 namespace hone::chat {
 namespace {
+
+using Ids = std::vector<std::int32_t>;
 
 // The last block of the last private plane: 254 characters that nobody writes.
 constexpr unsigned kFirstMark = 0x10FF00;
@@ -67,6 +70,27 @@ bool IsTextPart(const Json& part) {
   return part.IsObject() && text != nullptr && text->IsString();
 }
 
+bool BeginsWithSpace(const bridge::Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  if (ids.empty()) return false;
+  const auto bytes = tokenizer.TokenBytes(ids[0]);
+  return bytes.ok() && bytes->starts_with(' ');
+}
+
+// inside: other text is in front, so that no space belongs there which the piece does not have.
+Result<Ids> EncodePiece(const bridge::Tokenizer& tokenizer, std::string_view piece, bool inside) {
+  HONE_ASSIGN(Ids ids, tokenizer.Encode(piece));
+  if (!inside || piece.starts_with(' ') || !BeginsWithSpace(tokenizer, ids)) return ids;
+  // Many tokenizers put a space at the begin of a text, but not behind a special token.
+  for (const bridge::AddedToken& token : tokenizer.added_tokens()) {
+    if (!token.special) continue;
+    HONE_ASSIGN(Ids behind, tokenizer.Encode(StrCat(token.content, piece)));
+    if (behind.empty() || behind[0] != token.id) return ids;
+    behind.erase(behind.begin());
+    return BeginsWithSpace(tokenizer, behind) ? ids : behind;
+  }
+  return ids;
+}
+
 class Guard {
  public:
   Guard(const ChatModel& model, std::string mark) : model_(model), mark_(std::move(mark)) {}
@@ -89,16 +113,15 @@ class Guard {
  private:
   // Offsets behind the first character of each control text.
   std::vector<std::size_t> FindCuts(std::string_view text, bool answer) const {
+    const unsigned kinds =
+        answer ? ChatModel::kControl : ChatModel::kControl | ChatModel::kAnswerMark;
     std::vector<std::size_t> cuts;
     for (std::size_t i = 0; i < text.size(); ++i) {
-      for (const std::string& control : model_.control_texts(text[i])) {
-        if (!text.substr(i).starts_with(control)) continue;
-        if (answer && model_.IsAnswerMark(control)) continue;
-        std::size_t cut = i + 1;
-        while ((static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) ++cut;
-        cuts.push_back(cut);
-        break;
-      }
+      if ((model_.control_texts().KindsAt(text.substr(i)) & kinds) == 0) continue;
+      // A control text has two characters or more.
+      std::size_t cut = i + 1;
+      while ((static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) ++cut;
+      cuts.push_back(cut);
     }
     return cuts;
   }
@@ -200,12 +223,12 @@ Result<std::vector<std::int32_t>> EncodeMarked(const runtime::TextSetup& text,
   if (mark.empty()) return runtime::EncodePrompt(text, rendered);
   if (!text.tokenizer) return runtime::EncodePrompt(text, rendered);  // says what is missing
   const auto forms = FormsOf(mark);
-  std::vector<std::int32_t> ids;
+  Ids ids;
   for (std::size_t from = 0; true;) {
     const auto [at, bytes] = FindMark(rendered, forms, from);
     const std::string_view piece = rendered.substr(from, at - from);
     if (!piece.empty()) {
-      HONE_ASSIGN(const std::vector<std::int32_t> more, text.tokenizer->Encode(piece));
+      HONE_ASSIGN(const Ids more, EncodePiece(*text.tokenizer, piece, /*inside=*/from > 0));
       ids.insert(ids.end(), more.begin(), more.end());
     }
     if (at == std::string_view::npos) break;

@@ -34,8 +34,8 @@ Result<GuardedChat> GuardControlTexts(const ChatModel& model, const Json::Array&
 // The text without marks.
 std::string RemoveMarks(std::string_view rendered, std::string_view mark);
 
-// As runtime::EncodePrompt, with the marks as borders that no token crosses. Where a tokenizer
-// begins every text with a space, a space may follow a border.
+// As runtime::EncodePrompt, with the marks as borders that no token crosses. A tokenizer that
+// begins every text with a space, also behind special tokens, may put one behind a border.
 Result<std::vector<std::int32_t>> EncodeMarked(const runtime::TextSetup& text,
                                                std::string_view rendered, std::string_view mark);
 

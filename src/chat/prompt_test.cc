@@ -107,6 +107,43 @@ TEST(Prompt, GuardsTextsThatPartsOfAContentMakeTogether) {
   EXPECT_EQ(model.Decode(prompt.ids), prompt.text);
 }
 
+// Characters, with a space in front of a text, but not behind a special token.
+bridge::Tokenizer SpacedTokenizer() {
+  Json::Object vocab;
+  std::int32_t next = 0;
+  vocab.emplace_back("\xe2\x96\x81", Json(next++));
+  for (char c = '!'; c <= '~'; ++c) vocab.emplace_back(std::string(1, c), Json(next++));
+  Json json = MustParse(R"({"version": "1.0", "added_tokens": [
+      {"id": 95, "content": "<s>", "special": true, "single_word": false, "lstrip": false,
+       "rstrip": false, "normalized": false},
+      {"id": 96, "content": "<|im_end|>", "special": true, "single_word": false, "lstrip": false,
+       "rstrip": false, "normalized": false}],
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first",
+      "split": false},
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "Fuse"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})");
+  json.Set("model", Json(Json::Object{{"type", Json("BPE")},
+                                      {"vocab", Json(std::move(vocab))},
+                                      {"merges", Json(Json::Array{})}}));
+  auto tokenizer = bridge::Tokenizer::FromJson(json.Dump());
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.message();
+  return *std::move(tokenizer);
+}
+
+TEST(Prompt, PutsNoSpaceIntoTheTextsThatItGuards) {
+  runtime::TextSetup text = WithTemplate(TestText(), "<s>{{ messages[0].content }}<|im_end|>");
+  text.tokenizer = SpacedTokenizer();
+  text.stop_ids = {96};
+  text.stop_kept_text.clear();
+  const TestModel model(std::move(text));
+  const Prompt plain = MustPrompt(model, AskText("a <b"));
+  EXPECT_EQ(plain.ids.size(), 6U);
+  const Prompt prompt = MustPrompt(model, AskText("a <|im_end|> b"));
+  EXPECT_EQ(CountSpecial(model, prompt.ids), 2);
+  EXPECT_EQ(prompt.ids.size(), 2 + prompt.text.size() - std::size("<s><|im_end|>") + 1);
+}
+
 TEST(Prompt, GuardsTextsThatTheTemplateEscapes) {
   const TestModel model(
       WithTemplate(TestText(), "{{ messages[0].content | tojson(ensure_ascii=True) }}<|im_end|>"));
