@@ -46,4 +46,4 @@ install_node() {
 }
 
 build_packages=(g++ cmake ninja-build ca-certificates libflatbuffers-dev flatbuffers-compiler
-  libprotozero-dev nlohmann-json3-dev libcli11-dev zlib1g-dev protobuf-compiler libprotobuf-dev libtomlplusplus-dev libcurl4-openssl-dev libboost1.74-dev)
+  libprotozero-dev nlohmann-json3-dev libcli11-dev zlib1g-dev protobuf-compiler libprotobuf-dev libtomlplusplus-dev libcurl4-openssl-dev libboost1.74-dev libedit-dev)

@@ -14,6 +14,7 @@ constexpr EnvVar kTable[] = {
      "caps the kernels: portable (or baseline), avx2, avxvnni, avx512vnni, neon_dot, neon_i8mm "
      "(for "
      "tests)"},
+    {"HONE_API_KEY", "the key that clients of 'hone serve' must send"},
     {"HONE_PYTHON", "the Python that 'hone pull' runs, python3 if unset"},
     {"NO_COLOR", "any value: no colour on a terminal"},
     {"HF_ENDPOINT", "the hub, https://huggingface.co if unset"},
@@ -28,6 +29,8 @@ constexpr EnvVar kTable[] = {
     {"CURL_CA_BUNDLE", "a file with the certificates to trust, the system's if unset"},
     {"SSL_CERT_FILE", "the same as CURL_CA_BUNDLE"},
     {"XDG_CACHE_HOME", "the folder of caches, ~/.cache if unset"},
+    {"XDG_STATE_HOME", "the folder of the chat's history, ~/.local/state if unset"},
+    {"TERM", "the kind of terminal; dumb: lines are not edited and nothing is dimmed"},
     {"HOME", "the user's folder"},
 };
 }  // namespace

@@ -181,7 +181,8 @@ TEST(Grammar, RandomTextsOfASchemaAreJsonThatFollowsIt) {
     const std::string& role = json->Find("role")->AsString();
     EXPECT_TRUE(role == "user" || role == "admin" || role == "гость") << role;
     escaped |= walk.text.find('\\') != std::string::npos;
-    multi_byte |= std::any_of(walk.text.begin(), walk.text.end(), [](char c) { return c < 0; });
+    multi_byte |= std::any_of(walk.text.begin(), walk.text.end(),
+                              [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   }
   EXPECT_GE(ended, 30);
   EXPECT_TRUE(multi_byte);

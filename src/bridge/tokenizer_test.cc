@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bridge/chat_template.h"
 
 namespace hone::bridge {
@@ -150,6 +151,29 @@ TEST(Tokenizer, KnowsPiecesBytesAndAddedTokens) {
   EXPECT_EQ(tokenizer->Decode(std::vector<std::int32_t>{-5}, false).code(), Code::kInvalidArgument);
 }
 
+// Nothing about a tokenizer is recognized by its hash: a fine-tune with a token more is read.
+TEST(Tokenizer, AnAddedTokenMoreChangesNothingElse) {
+  const std::string source = SharedText(kGoldenTokenizer);
+  const auto plain = Tokenizer::FromJson(source);
+  ASSERT_TRUE(plain.ok()) << plain.message();
+  auto json = ParseJson(source);
+  ASSERT_TRUE(json.ok()) << json.message();
+  Json::Array added = json->Find("added_tokens")->AsArray();
+  added.push_back(*ParseJson(
+      StrCat(R"({"content":"<|mine|>","single_word":false,"lstrip":false,"rstrip":false,)"
+             R"("normalized":false,"special":true,"id":)",
+             plain->size(), "}")));
+  json->Set("added_tokens", std::move(added));
+  const auto more = Tokenizer::FromJson(json->Dump());
+  ASSERT_TRUE(more.ok()) << more.message();
+  EXPECT_EQ(more->size(), plain->size() + 1);
+  EXPECT_EQ(*more->Encode("<|mine|>"),
+            std::vector<std::int32_t>{static_cast<std::int32_t>(plain->size())});
+  for (const char* text : {"it's 2024!", "  a\n\n b", "नमस्ते 😊", "<|im_end|>"}) {
+    EXPECT_EQ(*more->Encode(text), *plain->Encode(text)) << text;
+  }
+}
+
 TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   auto tokenizer = Tokenizer::FromJson(SharedText(kGoldenTokenizer));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
@@ -204,6 +228,30 @@ TEST(Stream, HoldsAnEmojiBackUntilItIsWhole) {
             "a");
   EXPECT_EQ(*stream.Push(ids[0]), "");
   EXPECT_EQ(*stream.Finish(), "\xef\xbf\xbd");
+}
+
+// The pieces of "Hello! 😊" in byte-level form, as Qwen3 says them.
+TEST(Stream, NeverShowsByteLevelLetters) {
+  auto tokenizer = Tokenizer::FromJson(TokenizerJson(
+      WordLevel(R"("<unk>":0,"Hello":1,"!":2,"Ġ":3,"ðŁ":4,"ĺĬ":5)"),
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
+  StreamDecoder stream(*tokenizer, false);
+  std::vector<std::string> parts;
+  for (const std::int32_t id : {1, 2, 3, 4, 5}) parts.push_back(*stream.Push(id));
+  EXPECT_EQ(parts, (std::vector<std::string>{"Hello", "!", " ", "", "😊"}));
+  EXPECT_EQ(*stream.Finish(), "");
+  EXPECT_EQ(*tokenizer->Decode(std::vector<std::int32_t>{1, 2, 3, 4, 5}, false), "Hello! 😊");
+}
+
+TEST(Stream, PutsByteFallbackTogether) {
+  auto tokenizer = Tokenizer::FromJson(TokenizerJson(
+      WordLevel(R"("<unk>":0,"▁Hi":1,"<0xF0>":2,"<0x9F>":3,"<0x98>":4,"<0x8A>":5,"▁x":6)"),
+      kSentencePieceDecoder));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
+  const std::vector<std::int32_t> ids = {1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(*tokenizer->Decode(ids, false), "Hi😊 x");
+  EXPECT_EQ(Streamed(*tokenizer, ids), "Hi😊 x");
 }
 
 TEST(Stream, OutlivesTheTokenizer) {

@@ -50,6 +50,7 @@ class OutputParser {
   // The output ends here. Nothing may be pushed after it.
   std::vector<Event> Finish();
 
+  bool in_call() const { return parser_.in_call(); }
   bool in_thinking() const { return place_ == Place::kThinking || place_ == Place::kOpened; }
 
  private:

@@ -40,6 +40,8 @@ class ToolCallParser {
   std::vector<Event> Push(std::string_view text);
   // The output ends here: what was held back comes out.
   std::vector<Event> Finish();
+  // The text since a marker is a call, as far as it has come.
+  bool in_call() const { return mode_ == Mode::kCall; }
 
  private:
   enum class Mode : std::uint8_t { kText, kCall, kSkip };

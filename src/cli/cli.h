@@ -39,6 +39,7 @@ void RegisterUnpack(CLI::App& app, Command* selected);
 void RegisterEdit(CLI::App& app, Command* selected);
 void RegisterManifest(CLI::App& app, Command* selected);
 void RegisterQuantize(CLI::App& app, Command* selected);
+void RegisterServe(CLI::App& app, Command* selected);
 
 // "hone: warning: MESSAGE" on stderr, as one line: messages quote files, whose control characters
 // must not reach the terminal.
@@ -66,6 +67,10 @@ void PrintText(std::string_view text);
 const std::atomic<bool>* CancelFlag();
 // Makes the flag false again, for a chat that goes on after an answer was stopped.
 void ResetCancelFlag();
+
+// Standard input and output are a terminal that will be edited on: where a signal ends the process
+// at once, the terminal's modes are first made what they are now, and its text plain.
+void GuardTerminal();
 
 // "1.65 GB", "98.4 MB", "512 bytes" (powers of 1000).
 std::string FormatBytes(std::uint64_t bytes);

@@ -5,34 +5,18 @@
 #include <utility>
 
 #include "cli/arguments.h"
+#include "cli/chat_file.h"
 #include "cli/cli.h"
 #include "runtime/sequence_state.h"
 
 namespace hone::cli {
 namespace {
 
-bool IsMessage(const Json& value) {
-  if (!value.IsObject() || value.AsObject().size() != 2) return false;
-  const Json* role = value.Find("role");
-  const Json* content = value.Find("content");
-  return role != nullptr && role->IsString() && content != nullptr && content->IsString();
-}
-
 // The array of messages that SaveConversation wrote; empty text has none.
 Result<Json::Array> ReadMessages(std::string_view text) {
   if (text.empty()) return Json::Array();
-  auto json = ParseJson(text);
-  if (!json.ok()) return std::move(json).status().Context("the saved messages");
-  if (!json->IsArray()) {
-    return Status(Code::kDataLoss,
-                  StrCat("the saved messages: found ", json->TypeName(), ", expected an array"));
-  }
-  Json::Array messages = std::move(json->AsArray());
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (IsMessage(messages[i])) continue;
-    return Status(Code::kDataLoss, StrCat("the saved message ", i,
-                                          " is no object of two strings, role and content"));
-  }
+  auto messages = ParseMessages(text);
+  if (!messages.ok()) return std::move(messages).status().Context("the saved messages");
   return messages;
 }
 
@@ -74,12 +58,11 @@ Result<Conversation> OpenConversation(runtime::Engine& engine, const std::string
   return conversation;
 }
 
-bool EndTurn(Json::Array& messages, const Result<runtime::Generation>& answer,
-             const std::string& before) {
+bool EndTurn(Json::Array& messages, const Result<runtime::Generation>& answer, Json reply) {
   const bool answered =
       answer.ok() && (answer->finish != runtime::FinishReason::kCancelled || !answer->ids.empty());
   if (answered) {
-    messages.push_back(Message("assistant", before + answer->text));
+    messages.push_back(std::move(reply));
   } else {
     messages.pop_back();
   }

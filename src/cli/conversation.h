@@ -16,7 +16,8 @@ namespace hone::cli {
 
 struct Conversation {
   std::unique_ptr<runtime::Sequence> sequence;
-  Json::Array messages;  // with role and content; what the sequence holds, but for --raw
+  // With role and content, as ParseMessages has them; what the sequence holds, but for --raw.
+  Json::Array messages;
 };
 
 // {"role": ..., "content": ...}
@@ -31,11 +32,10 @@ Status CheckStatePath(const std::string& path, const std::string& model);
 Result<Conversation> OpenConversation(runtime::Engine& engine, const std::string& path,
                                       const std::optional<std::string>& system);
 
-// What a turn that begins with the last message, the user's, comes to: the answer is added, with
-// before in front of its text. Without an answer (an error, or a cancel before its first token) the
-// message is taken back, so that the conversation is what it was. Returns whether there is one.
-bool EndTurn(Json::Array& messages, const Result<runtime::Generation>& answer,
-             const std::string& before);
+// What a turn that begins with the last message, the user's, comes to: the reply is added. Without
+// an answer (an error, or a cancel before its first token) the message is taken back, so that the
+// conversation is what it was. Returns whether there is one.
+bool EndTurn(Json::Array& messages, const Result<runtime::Generation>& answer, Json reply);
 
 // Does nothing if path is empty. Where nothing was answered, a note says so and nothing is saved.
 Status SaveConversation(runtime::Engine& engine, const Conversation& conversation,

@@ -41,7 +41,7 @@ class ChatEnd : public testing::Test {
     talk_.messages.push_back(Message("user", text));
     const std::vector<std::int32_t> ids = {1, 2, 3};
     ASSERT_TRUE(engine_->Run({{{talk_.sequence.get(), ids}}}, nullptr).ok());
-    EXPECT_TRUE(EndTurn(talk_.messages, Answer("Yes.", {4}), ""));
+    EXPECT_TRUE(EndTurn(talk_.messages, Answer("Yes.", {4}), Message("assistant", "Yes.")));
   }
 
   TestFolder folder_;
@@ -53,7 +53,7 @@ class ChatEnd : public testing::Test {
 TEST_F(ChatEnd, AnErrorOfAnAnswerKeepsAndSavesWhatWasSaidBefore) {
   Say("Hello.");
   talk_.messages.push_back(Message("user", "And then?"));
-  EXPECT_FALSE(EndTurn(talk_.messages, Status(Code::kOutOfMemory, "no memory"), ""));
+  EXPECT_FALSE(EndTurn(talk_.messages, Status(Code::kOutOfMemory, "no memory"), Json()));
   ASSERT_EQ(talk_.messages.size(), 2u);
   const Status ended =
       SaveAfterChat(*engine_, talk_, path_, Status(Code::kOutOfMemory, "no memory"));
@@ -77,16 +77,16 @@ TEST_F(ChatEnd, AnErrorOfTheChatGoesBeforeOneOfSaving) {
 
 TEST_F(ChatEnd, AnAnswerThatWasStoppedBeforeItsFirstTokenIsNone) {
   talk_.messages.push_back(Message("user", "Hello."));
-  EXPECT_FALSE(EndTurn(talk_.messages, Answer("", {}, runtime::FinishReason::kCancelled), ""));
+  EXPECT_FALSE(EndTurn(talk_.messages, Answer("", {}, runtime::FinishReason::kCancelled), Json()));
   EXPECT_TRUE(talk_.messages.empty());
   talk_.messages.push_back(Message("user", "Hello."));
-  EXPECT_TRUE(
-      EndTurn(talk_.messages, Answer("Y", {4}, runtime::FinishReason::kCancelled), "<think>\n"));
+  EXPECT_TRUE(EndTurn(talk_.messages, Answer("Y", {4}, runtime::FinishReason::kCancelled),
+                      Message("assistant", "Y")));
   ASSERT_EQ(talk_.messages.size(), 2u);
-  EXPECT_EQ(talk_.messages[1].Find("content")->AsString(), "<think>\nY");
+  EXPECT_EQ(talk_.messages[1].Find("content")->AsString(), "Y");
   // A stop token right away is an answer.
   talk_.messages.push_back(Message("user", "Hello."));
-  EXPECT_TRUE(EndTurn(talk_.messages, runtime::Generation(), ""));
+  EXPECT_TRUE(EndTurn(talk_.messages, runtime::Generation(), Message("assistant", "")));
 }
 
 TEST_F(ChatEnd, NothingIsSavedWhereTheCacheIsEmpty) {

@@ -25,6 +25,7 @@ void RegisterCommands(CLI::App& app, Command* selected) {
   RegisterPull(app, selected);
   RegisterConvert(app, selected);
   RegisterRun(app, selected);
+  RegisterServe(app, selected);
   RegisterBench(app, selected);
   RegisterPeek(app, selected);
   RegisterCheck(app, selected);

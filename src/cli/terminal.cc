@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,7 +19,20 @@ namespace {
 std::atomic<bool> g_cancel{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// The modes of the terminal before a line editor changed them.
+termios g_modes{};
+std::atomic<bool> g_guards{false};
+
+void RestoreTerminal() {
+  if (!g_guards.load()) return;
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &g_modes);
+  static constexpr char kPlain[] = "\x1b[?2004l\x1b[0m";
+  const ssize_t written = ::write(STDOUT_FILENO, kPlain, sizeof kPlain - 1);
+  static_cast<void>(written);
+}
+
 void EndNow(int exit_code) {
+  RestoreTerminal();
   RemoveAllTemporaries();
   ::_exit(exit_code);
 }
@@ -63,6 +77,10 @@ const std::atomic<bool>* CancelFlag() {
 }
 
 void ResetCancelFlag() { g_cancel.store(false); }
+
+void GuardTerminal() {
+  if (::tcgetattr(STDIN_FILENO, &g_modes) == 0) g_guards.store(true);
+}
 
 std::string OneLine(std::string_view message) {
   static constexpr char kHex[] = "0123456789abcdef";

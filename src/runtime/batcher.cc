@@ -179,6 +179,9 @@ void Batcher::AddPromptRows(std::int64_t rows) {
     if (std::exchange(request->asked_prefix, true) || request->ask.sequence->size() > 0) continue;
     request->fed =
         static_cast<std::size_t>(engine_.ReusePrefix(*request->ask.sequence, request->ask.prompt));
+    if (request->fed > 0 && request->ask.reused) {
+      request->ask.reused(static_cast<std::int64_t>(request->fed));
+    }
   }
   std::stable_sort(prompts_.begin(), prompts_.end(),
                    [](const Request* a, const Request* b) { return a->left() < b->left(); });

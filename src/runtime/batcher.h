@@ -45,6 +45,9 @@ struct BatchRequest {
   // id outside the vocabulary). The sequence then holds what was computed: after a cancel maybe a
   // part of the prompt.
   std::function<void(const Result<FinishReason>& end)> done = {};
+  // May be empty. Called at most once, before the prompt runs, if Engine::ReusePrefix gave
+  // something: so many tokens are not computed anew.
+  std::function<void(std::int64_t tokens)> reused = {};
 };
 
 struct BatcherOptions {

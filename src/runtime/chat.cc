@@ -107,6 +107,7 @@ Json MakeContext(const TextSetup& text, const Json& messages, const RenderOption
   if (options.think != Think::kAuto) {
     context.Set("enable_thinking", Json(options.think == Think::kOn));
   }
+  for (const auto& [name, value] : options.variables) context.Set(name, value);
   return context;
 }
 

@@ -21,6 +21,8 @@ struct RenderOptions {
   bool add_generation_prompt = true;
   Json tools;                  // an array, or null
   std::int64_t local_now = 0;  // seconds of the local wall clock
+  // More variables for the template. They come last, so they replace those of the same name.
+  Json::Object variables = {};
 };
 
 // The prompt text. messages is an array of objects; keys whose value is null are dropped, as

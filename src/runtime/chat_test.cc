@@ -59,6 +59,23 @@ TEST(Chat, DropsNullKeysAndDecodesArguments) {
             "True False;False True True {'a': 1} False [1] False no json;");
 }
 
+// Clients send the arguments of a call as a string; newer templates want a mapping, and older ones
+// would encode the string once more.
+TEST(Chat, ArgumentsSentAsAStringAreAMappingForTheTemplate) {
+  constexpr std::string_view kCall =
+      R"([{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f",
+      "arguments": "{\"city\":\"Paris\",\"n\":3,\"ok\":true}"}}]}])";
+  EXPECT_EQ(Render(WithTemplate("{% for k, v in messages[0].tool_calls[0].function.arguments|items"
+                                " %}<param name=\"{{ k }}\">{{ v if v is string else v|tojson }}"
+                                "</param>{% endfor %}"),
+                   kCall),
+            "<param name=\"city\">Paris</param><param name=\"n\">3</param>"
+            "<param name=\"ok\">true</param>");
+  EXPECT_EQ(
+      Render(WithTemplate("{{ messages[0].tool_calls[0].function.arguments|tojson }}"), kCall),
+      R"({"city": "Paris", "n": 3, "ok": true})");
+}
+
 TEST(Chat, AliasesReasoningFields) {
   const TextSetup text =
       WithTemplate("{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}");

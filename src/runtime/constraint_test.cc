@@ -424,6 +424,30 @@ TEST_F(ChooserTest, AnAnswerMayOpenTheFreePartItself) {
   }
 }
 
+TEST_F(ChooserTest, GoesOnBehindTokensThatItsCallerChose) {
+  for (const bool opens : {true, false}) {
+    TokenMatcher matcher = Compile(vocabulary_, {GrammarKind::kRegex, "abc?"});
+    Constraint constraint = {.matcher = &matcher, .free_until_id = 641};
+    if (opens) constraint.free_from_id = 640;
+    TokenChooser chooser(text_, {}, constraint);
+    if (opens) {
+      EXPECT_TRUE(chooser.Take(640).ok());
+    }
+    EXPECT_TRUE(chooser.Take(Id("z")).ok());
+    EXPECT_EQ(Choose(chooser, {Id("z")}), Id("z"));
+    EXPECT_TRUE(chooser.Take(641).ok());
+    EXPECT_EQ(chooser.Take(Id("z")).code(), Code::kInvalidArgument);
+    EXPECT_TRUE(chooser.Take(Id("a")).ok());
+    EXPECT_EQ(Choose(chooser, {641, Id("z"), Id("b")}), Id("b"));
+    EXPECT_FALSE(chooser.done());
+    EXPECT_TRUE(chooser.Take(Id("c")).ok());
+    EXPECT_TRUE(chooser.done());
+  }
+  TokenChooser free(text_, {}, {});
+  EXPECT_TRUE(free.Take(Id("z")).ok());
+  EXPECT_EQ(Choose(free, {Id("a")}), Id("a"));
+}
+
 TEST_F(ChooserTest, SaysWhyNothingCanBeChosen) {
   TokenMatcher matcher = Compile(vocabulary_, {GrammarKind::kRegex, "a|b"});
   TokenChooser chooser(text_, {}, {.matcher = &matcher});

@@ -318,6 +318,16 @@ TEST(TextStream, HoldsBackOnlyWhatMayBeginAStopString) {
   EXPECT_GT(parts.size(), 2U);
 }
 
+TEST(TextStream, ShowsTheSpecialTokensThatItIsToldToShow) {
+  const TextSetup text = FamilyText();
+  auto ids = text.tokenizer->Encode("a<s>\xf0\x9f\x98\x8a<|im_end|>b</s>");
+  ASSERT_TRUE(ids.ok());
+  TextStream stream(&*text.tokenizer, true, {}, {}, {3});
+  for (const std::int32_t id : *ids) ASSERT_TRUE(stream.Push(id).ok());
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(stream.text(), "a\xf0\x9f\x98\x8a<|im_end|>b");
+}
+
 TEST(TextStream, FindsStopStringsThatSpellHiddenSpecialTokens) {
   const TextSetup text = FamilyText();
   auto ids = text.tokenizer->Encode("yes<|im_end|>\nmore");

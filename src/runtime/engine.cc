@@ -395,6 +395,10 @@ std::int64_t Engine::ReusePrefix(Sequence& sequence, std::span<const std::int32_
   return known;
 }
 
+std::int64_t Engine::prefix_page() const {
+  return impl_->prefixes != nullptr ? kernels::kPagePositions : 0;
+}
+
 PrefixCacheStats Engine::prefix_cache_stats() const {
   return impl_->prefixes != nullptr ? impl_->prefixes->stats() : PrefixCacheStats();
 }

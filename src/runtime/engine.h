@@ -164,6 +164,8 @@ class Engine {
   // prompt; 0 leaves it as it was. What follows has the bits that computing anew would give. Always
   // 0 without prefix_cache_bytes, for a graph, and where keys depend on the length (RopeByLength).
   std::int64_t ReusePrefix(Sequence& sequence, std::span<const std::int32_t> prompt);
+  // Positions that it goes by: kernels::kPagePositions, or 0 where it always gives 0.
+  std::int64_t prefix_page() const;
   PrefixCacheStats prefix_cache_stats() const;
 
   // Writes tokens, keys and values of a sequence to a file (docs/formats/sequence_state.md), whole

@@ -10,30 +10,28 @@
 namespace hone::runtime {
 
 TextStream::TextStream(const bridge::Tokenizer* tokenizer, bool skip_special,
-                       std::vector<std::string> stop_strings, Sink sink)
-    : tokenizer_(tokenizer),
-      skip_special_(skip_special),
-      stop_strings_(std::move(stop_strings)),
-      sink_(std::move(sink)) {
+                       std::vector<std::string> stop_strings, Sink sink,
+                       const std::set<std::int32_t>& shown)
+    : tokenizer_(tokenizer), stop_strings_(std::move(stop_strings)), sink_(std::move(sink)) {
   std::erase_if(stop_strings_, [](const std::string& s) { return s.empty(); });
   if (tokenizer_ == nullptr) return;
-  decoder_.emplace(*tokenizer_, skip_special_);
-  if (!skip_special_) return;
+  decoder_.emplace(*tokenizer_, /*skip_special=*/false);
+  if (!skip_special) return;
   for (const bridge::AddedToken& token : tokenizer_->added_tokens()) {
-    if (token.special) hidden_ids_.insert(token.id);
+    if (token.special && !shown.contains(token.id)) hidden_ids_.insert(token.id);
   }
 }
 
 Result<bool> TextStream::Push(std::int32_t id) {
   if (!decoder_) return false;
-  HONE_ASSIGN(const std::string part, decoder_->Push(id));
-  if (Append(part, /*visible=*/true)) return true;
-  if (!stop_strings_.empty() && hidden_ids_.contains(id)) {
-    // A stop string of the model may spell special tokens that the reader does not see.
-    HONE_ASSIGN(const std::string hidden, tokenizer_->Decode({&id, 1}, /*skip_special=*/false));
-    return Append(hidden, /*visible=*/false);
+  if (!hidden_ids_.contains(id)) {
+    HONE_ASSIGN(const std::string part, decoder_->Push(id));
+    return Append(part, /*visible=*/true);
   }
-  return false;
+  if (stop_strings_.empty()) return false;
+  // A stop string of the model may spell special tokens that the reader does not see.
+  HONE_ASSIGN(const std::string hidden, tokenizer_->Decode({&id, 1}, /*skip_special=*/false));
+  return Append(hidden, /*visible=*/false);
 }
 
 bool TextStream::Append(std::string_view part, bool visible) {

@@ -22,9 +22,10 @@ class TextStream {
   using Sink = std::function<void(std::string_view text)>;
 
   // tokenizer may be null: nothing becomes text then. sink receives text as soon as it is certain;
-  // it may be empty.
+  // it may be empty. shown: special tokens that are not hidden although skip_special is true.
   TextStream(const bridge::Tokenizer* tokenizer, bool skip_special,
-             std::vector<std::string> stop_strings, Sink sink);
+             std::vector<std::string> stop_strings, Sink sink,
+             const std::set<std::int32_t>& shown = {});
 
   // The next token. True if a stop string is complete: its text, and what follows, is left out.
   Result<bool> Push(std::int32_t id);
@@ -46,7 +47,6 @@ class TextStream {
   void Release(std::size_t bytes);
 
   const bridge::Tokenizer* tokenizer_;
-  bool skip_special_;
   std::vector<std::string> stop_strings_;
   Sink sink_;
   std::optional<bridge::StreamDecoder> decoder_;

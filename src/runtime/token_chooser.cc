@@ -110,18 +110,54 @@ Result<std::optional<std::int32_t>> TokenChooser::ChooseBound(
     phase_ = Phase::kFree;
     return std::optional(id);
   }
-  phase_ = Phase::kBound;
-  HONE_TRY(matcher.Accept(id));
-  done_ = matcher.HasEnded();
+  HONE_TRY(AcceptBound(id));
   return std::optional(id);
 }
 
-// A token that closes the free part and already brings text behind it is not taken: the grammar has
-// not seen that text.
+Status TokenChooser::AcceptBound(std::int32_t id) {
+  phase_ = Phase::kBound;
+  HONE_TRY(constraint_.matcher->Accept(id));
+  done_ = constraint_.matcher->HasEnded();
+  return Status();
+}
+
+Status TokenChooser::Take(std::int32_t id) {
+  if (phase_ == Phase::kPlain) return Status();
+  if (phase_ == Phase::kOpening && id == *constraint_.free_from_id) {
+    phase_ = Phase::kFree;
+    return Status();
+  }
+  if (phase_ != Phase::kFree) return AcceptBound(id);
+  if (FollowFree(id)) return Status();
+  return Status(
+      Code::kInvalidArgument,
+      StrCat("token ", id, " closes the part in front of a grammar, and has text behind"));
+}
+
+bool TokenChooser::FollowFree(std::int32_t id) {
+  const std::string& marker = constraint_.free_until_text;
+  if (id == constraint_.free_until_id) {
+    phase_ = Phase::kBound;
+  } else if (!marker.empty() && text_.tokenizer) {
+    auto bytes = text_.tokenizer->TokenBytes(id);
+    std::string tail = free_tail_ + (bytes.ok() ? *bytes : std::string());
+    const std::size_t at = tail.find(marker);
+    if (at == std::string::npos) {
+      if (tail.size() >= marker.size()) tail.erase(0, tail.size() - (marker.size() - 1));
+      free_tail_ = std::move(tail);
+    } else if (IsWhiteSpace(std::string_view(tail).substr(at + marker.size()))) {
+      phase_ = Phase::kBound;
+    } else {
+      return false;
+    }
+  }
+  if (phase_ == Phase::kBound) done_ = constraint_.matcher->HasEnded();
+  return true;
+}
+
 Result<std::optional<std::int32_t>> TokenChooser::ChooseFree(
     std::span<const float> logits, std::span<const std::int32_t> history) {
-  const std::string& marker = constraint_.free_until_text;
-  if (!marker.empty() && !text_.tokenizer) {
+  if (!constraint_.free_until_text.empty() && !text_.tokenizer) {
     return Status(Code::kUnsupported,
                   StrCat("a part in front of a grammar that ends with a text needs a tokenizer: ",
                          text_.tokenizer_error));
@@ -130,24 +166,8 @@ Result<std::optional<std::int32_t>> TokenChooser::ChooseFree(
   for (const std::int32_t id : text_.stop_ids) SetBit(mask_, id, false);
   while (true) {
     HONE_ASSIGN(const std::int32_t id, Sample(logits, history, mask_));
-    if (id == constraint_.free_until_id) {
-      phase_ = Phase::kBound;
-    } else if (!marker.empty()) {
-      auto bytes = text_.tokenizer->TokenBytes(id);
-      std::string tail = free_tail_ + (bytes.ok() ? *bytes : std::string());
-      const std::size_t at = tail.find(marker);
-      if (at == std::string::npos) {
-        if (tail.size() >= marker.size()) tail.erase(0, tail.size() - (marker.size() - 1));
-        free_tail_ = std::move(tail);
-      } else if (IsWhiteSpace(std::string_view(tail).substr(at + marker.size()))) {
-        phase_ = Phase::kBound;
-      } else {
-        SetBit(mask_, id, false);
-        continue;
-      }
-    }
-    if (phase_ == Phase::kBound) done_ = constraint_.matcher->HasEnded();
-    return std::optional(id);
+    if (FollowFree(id)) return std::optional(id);
+    SetBit(mask_, id, false);
   }
 }
 

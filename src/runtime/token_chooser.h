@@ -56,6 +56,9 @@ class TokenChooser {
   // not the one of the logits; kUnsupported: the grammar cannot go on, or needs a tokenizer.
   Result<std::optional<std::int32_t>> Choose(std::span<const float> logits,
                                              std::span<const std::int32_t> history);
+  // As if Choose had given this token: the caller puts it into the answer by force, such as the end
+  // of a thinking that is too long. kInvalidArgument: the grammar does not allow it here.
+  Status Take(std::int32_t id);
   // The last chosen token completed the answer: by the grammar only a stop token can follow.
   bool done() const { return done_; }
   // Tokens that Choose will give next whatever the logits are, as far as the grammar says so; they
@@ -69,6 +72,10 @@ class TokenChooser {
                                                   std::span<const std::int32_t> history);
   Result<std::optional<std::int32_t>> ChooseFree(std::span<const float> logits,
                                                  std::span<const std::int32_t> history);
+  // Goes on with a token of the free part. False: it closes the part and brings text behind it,
+  // which the grammar has not seen; nothing has changed then.
+  bool FollowFree(std::int32_t id);
+  Status AcceptBound(std::int32_t id);
   Result<std::int32_t> Sample(std::span<const float> logits, std::span<const std::int32_t> history,
                               std::span<const std::uint32_t> allowed);
   Status CheckWidth(std::size_t num_logits) const;

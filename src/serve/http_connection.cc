@@ -181,7 +181,8 @@ std::optional<Response> Connection::CheckHead() {
     error =
         HttpError{.status = 413,
                   .message = StrCat("the body has ", *parser_.content_length(), " bytes, at most ",
-                                    host_.options->limits.body_bytes, " are allowed")};
+                                    host_.options->limits.body_bytes, " are allowed"),
+                  .code = "body_too_large"};
   }
   const std::string* expect = request.headers.Find("Expect");
   if (!error && expect != nullptr && !EqualsIgnoreCase(*expect, "100-continue")) {
@@ -224,11 +225,12 @@ std::optional<HttpError> Connection::CheckRoute(const HttpRouter::Match& match) 
   if (match.methods.empty()) {
     return HttpError{.status = 404,
                      .message = StrCat("there is nothing at ", request.path),
-                     .code = "unknown_path"};
+                     .code = "unknown_url"};
   }
   return HttpError{.status = 405,
                    .message = StrCat(request.method, " does not go with ", request.path,
-                                     ", which has ", match.methods)};
+                                     ", which has ", match.methods),
+                   .code = "method_not_allowed"};
 }
 
 void Connection::SendContinue() {

@@ -38,8 +38,6 @@ std::string_view ErrorType(int status) {
       return "authentication_error";
     case 403:
       return "permission_error";
-    case 404:
-      return "not_found_error";
     case 429:
       return "rate_limit_error";
     default:

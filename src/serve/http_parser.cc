@@ -129,6 +129,7 @@ RequestParser::Event RequestParser::Next() {
 RequestParser::Event RequestParser::Fail(int status, std::string message) {
   state_ = State::kError;
   error_ = {.status = status, .message = std::move(message)};
+  if (status == 413) error_.code = "body_too_large";
   return Event::kError;
 }
 
