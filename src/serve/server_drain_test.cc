@@ -126,6 +126,7 @@ TEST_F(ServerDrainTest, ARequestThatWaitsForALoadEndsWithTheServer) {
   EXPECT_EQ(server_->num_running(), 0);
   EXPECT_EQ(client.ReceiveAnswer().status, 503);
   go = true;
+  registry_.reset();  // the load that looks at `go` ends first
 }
 
 }  // namespace
