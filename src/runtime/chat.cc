@@ -91,6 +91,31 @@ bool JoinTextParts(Json& messages) {
   return joined;
 }
 
+// A word that no template looks for.
+constexpr std::string_view kProbe = "\x01probe\x01";
+
+std::size_t CountProbes(std::string_view text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(kProbe); at != std::string_view::npos;
+       at = text.find(kProbe, at + kProbe.size())) {
+    ++count;
+  }
+  return count;
+}
+
+// messages with kProbe for the text of every part.
+Json WithProbes(const Json& messages) {
+  Json probed = messages;
+  for (Json& message : probed.AsArray()) {
+    const Json* content = message.Find("content");
+    if (!IsTextParts(content)) continue;
+    Json parts = *content;
+    for (Json& part : parts.AsArray()) part.Set("text", Json(kProbe));
+    message.Set("content", std::move(parts));
+  }
+  return probed;
+}
+
 Json MakeContext(const TextSetup& text, const Json& messages, const RenderOptions& options) {
   Json context(Json::Object{});
   context.Set("messages", messages);
@@ -129,17 +154,27 @@ Result<std::string> RenderChat(const TextSetup& text, const Json& messages,
     return Status(Code::kInvalidArgument,
                   StrCat("tools: found ", options.tools.TypeName(), ", expected an array"));
   }
-  HONE_ASSIGN(Json prepared, PrepareMessages(messages));
-  const auto render = [&] {
-    return chat_template->Render(MakeContext(text, prepared, options).Dump(), options.local_now);
+  HONE_ASSIGN(const Json prepared, PrepareMessages(messages));
+  const auto render = [&](const Json& shown) {
+    return chat_template->Render(MakeContext(text, shown, options).Dump(), options.local_now);
   };
-  auto rendered = render();
-  // A template that cannot take a list of parts fails on it, or prints the list as it is.
-  const bool printed_list =
-      rendered.ok() && rendered->find("[{'type': 'text'") != std::string::npos;
-  if ((!rendered.ok() || printed_list) && JoinTextParts(prepared)) {
-    auto joined = render();
-    if (joined.ok()) return joined;
+  auto rendered = render(prepared);
+  Json as_text = prepared;
+  if (JoinTextParts(as_text)) {
+    // A template that cannot take a list of parts fails on it, prints it as it is, or leaves it
+    // out.
+    const auto probed = [&](bool join) -> std::size_t {
+      Json probes = WithProbes(prepared);
+      if (join) JoinTextParts(probes);
+      const auto shown = render(probes);
+      return shown.ok() ? CountProbes(*shown) : 0;
+    };
+    const bool printed_list =
+        rendered.ok() && rendered->find("[{'type': 'text'") != std::string::npos;
+    if (!rendered.ok() || printed_list || probed(false) < probed(true)) {
+      auto joined = render(as_text);
+      if (joined.ok()) return joined;
+    }
   }
   if (!rendered.ok() && !rendered.message().starts_with("chat template")) {
     return std::move(rendered).status().Context("chat template");

@@ -92,6 +92,12 @@ TEST(Chat, JoinsTextPartsOnlyWhereTheTemplateCannotTakeThem) {
       "<a><b>");
   EXPECT_EQ(Render(WithTemplate("{{ 'u:' + messages[0].content }}"), kParts), "u:ab");
   EXPECT_EQ(Render(WithTemplate("{{ messages[0].content }}"), kParts), "ab");
+  // MiniCPM5's way: what is no string is left out.
+  EXPECT_EQ(Render(WithTemplate("<{% if messages[0].content is string %}{{ messages[0].content }}"
+                                "{% endif %}>"),
+                   kParts),
+            "<ab>");
+  EXPECT_EQ(Render(WithTemplate("no messages"), kParts), "no messages");
 }
 
 TEST(Chat, TakesTheToolTemplateWhenToolsAreGiven) {

@@ -243,7 +243,7 @@ ApiResult<std::vector<chat::Prompt>> ModelBackend::MakePrompts(
   std::vector<chat::Prompt> prompts;
   if (request.chat) {
     auto prompt = chat::MakePrompt(model, ToChatRequest(*request.chat), limits);
-    if (!prompt.ok()) return ToApiError(prompt.error());
+    if (!prompt.ok()) return ToApiError(prompt.error(), request.chat->thinking.field);
     prompts.push_back(*std::move(prompt));
     return prompts;
   }
@@ -325,7 +325,7 @@ ApiResult<std::string> ModelBackend::Render(const openai::RenderRequest& request
   chat::PromptLimits limits;
   limits.allow_control_tokens = options_.allow_control_tokens;
   auto text = chat::RenderPrompt(host_->model(), ToChatRequest(request.chat), limits);
-  if (!text.ok()) return ToApiError(text.error());
+  if (!text.ok()) return ToApiError(text.error(), request.chat.thinking.field);
   return *std::move(text);
 }
 

@@ -80,9 +80,11 @@ openai::ApiError EndError(const Status& status) {
 
 openai::ApiError ToApiError(const chat::RequestError& error, std::string field) {
   using Kind = chat::RequestError::Kind;
-  const bool names_prompt = error.part == chat::RequestPart::kPrompt || field.empty();
+  using Part = chat::RequestPart;
+  const bool is_named = error.part == Part::kPrompt || error.part == Part::kThinking ||
+                        error.part == Part::kThinkingBudget;
   std::string param =
-      names_prompt && !field.empty() ? std::move(field) : std::string(RequestPartName(error.part));
+      is_named && !field.empty() ? std::move(field) : std::string(RequestPartName(error.part));
   switch (error.kind) {
     case Kind::kContext:
       return openai::ContextOverflow(error.n_prompt, error.n_ctx, std::move(param));

@@ -16,7 +16,8 @@
 
 namespace hone::serve {
 
-// field: where the part of a request is that the error names; "": as the chat endpoint calls it.
+// field: where a prompt, or what is said about thinking, is in the request; other parts have one
+// name. "": the name of the part.
 openai::ApiError ToApiError(const chat::RequestError& error, std::string field = "");
 
 // How a prompt is repeated in front of its answer.

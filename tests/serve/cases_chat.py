@@ -25,6 +25,8 @@ WEATHER = {"type": "function", "function": {"name": "get_weather", "description"
                                                            "required": ["city"], "additionalProperties": False}}}
 NOW = {"type": "function", "function": {"name": "now"}}
 OFF = {"reasoning_effort": "none"}
+# Ids that end an answer: without them the answer is as long as max_tokens.
+NO_END = {str(i): -100 for i in (1, 3, 642, 643, 644)}
 
 
 def say(text):
@@ -92,68 +94,53 @@ def s2_streamed_tool_calls(w):
 
 @case
 def s2_parallel_calls_keep_their_order(w):
-    """Two calls in a row: two indexes, two ids."""
-    text = '<function name="now"></function>\n<function name="get_weather"><param name="city">Tokyo</param></function>'
-    fields = {**say(text), "tools": [NOW, WEATHER]}
+    """Calls in a row, forced by keeping the model from its end: one index and one id each, the same whole and streamed."""
+    fields = {"tools": [NOW, WEATHER], "tool_choice": "required", "max_tokens": 300, "logit_bias": NO_END, **OFF}
     streamed = Summed(w.server.chat_stream(**fields))
-    eq([(c["name"], json.loads(c["arguments"])) for c in streamed.calls], [("now", {}), ("get_weather", {"city": "Tokyo"})])
-    eq(len({c["id"] for c in streamed.calls}), 2)
-    eq((streamed.finish, streamed.content), ("tool_calls", ""))
+    assert len(streamed.calls) > 1, streamed.calls
+    eq(len({c["id"] for c in streamed.calls}), len(streamed.calls))
     message = w.server.chat(**fields).message()
-    eq([c["function"]["name"] for c in message["tool_calls"]], ["now", "get_weather"])
-    eq(message["content"], None)
+    eq([(c["function"]["name"], c["function"]["arguments"]) for c in message["tool_calls"]],
+       [(c["name"], c["arguments"]) for c in streamed.calls])
+    for call in streamed.calls:
+        eq(json.loads(call["arguments"]), {"now": {}, "get_weather": {"city": "Tokyo"}}[call["name"]])
 
 
-def said_calls(w, text, *tools):
-    """What a client gets if the model says text: content and calls, the same whole and streamed."""
-    fields = {**say(text), "tools": list(tools)}
+def forced_call(w, name, **values):
+    """Arguments of a call that can have these values only, the same whole and streamed; nothing of its XML is content."""
+    properties = {key: {"enum": [value]} for key, value in values.items()}
+    function = {"name": name, "strict": True, "parameters": {"type": "object", "properties": properties, "required": list(values),
+                                                             "additionalProperties": False}}
+    fields = {"tools": [{"type": "function", "function": function}], "tool_choice": "required", "parallel_tool_calls": False,
+              "max_tokens": 400, **OFF}
     choice = w.server.chat(**fields).ok()["choices"][0]
-    message = choice["message"]
-    calls = [(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in message.get("tool_calls") or []]
+    eq((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None))
     streamed = Summed(w.server.chat_stream(**fields))
-    eq([(c["name"], json.loads(c["arguments"])) for c in streamed.calls], calls, "streamed calls")
-    eq(streamed.content, message["content"] or "", "streamed content")
-    eq(streamed.finish, choice["finish_reason"])
-    eq(choice["finish_reason"], "tool_calls" if calls else "stop")
-    return message["content"], calls
-
-
-def tool(name, **properties):
-    return {"type": "function", "function": {"name": name, "parameters": {
-        "type": "object", "properties": {k: ({"type": v} if v else {}) for k, v in properties.items()}}}}
+    eq((streamed.finish, streamed.content), ("tool_calls", ""))
+    call = choice["message"]["tool_calls"][0]["function"]
+    eq((call["name"], call["arguments"]), (name, streamed.calls[0]["arguments"]))
+    return json.loads(call["arguments"])
 
 
 @case
 def s3_minicpm5_calls(w):
-    """XML of MiniCPM5 becomes calls: types from the schema, CDATA, entities, single quotes, text before."""
-    run = tool("run", code="string", days="integer", id="string", on="boolean", free=None)
-    weather = tool("get_weather", city="string")
-    eq(said_calls(w, '<function name="get_weather"><param name="city">Tokyo</param></function>', weather),
-       (None, [("get_weather", {"city": "Tokyo"})]))
-    eq(said_calls(w, "<function name='get_weather'><param name='city'>Tokyo</param></function>", weather),
-       (None, [("get_weather", {"city": "Tokyo"})]))
-    content, calls = said_calls(w, 'Let me look.\n<function name="get_weather"><param name="city">R&amp;D</param></function>', weather)
-    eq(content.rstrip(), "Let me look.")
-    eq(calls, [("get_weather", {"city": "R&D"})])
-    eq(said_calls(w, '<function name="run"><param name="code"><![CDATA[if (a<b) {\n x&&y }]]></param></function>', run),
-       (None, [("run", {"code": "if (a<b) {\n x&&y }"})]))
-    eq(said_calls(w, '<function name="run"><param name="days">3</param><param name="id">007</param>'
-                     '<param name="on">true</param></function>', run)[1],
-       [("run", {"days": 3, "id": "007", "on": True})])
-    eq(said_calls(w, '<function name="now"></function>', NOW), (None, [("now", {})]))
+    """XML of MiniCPM5 becomes calls: text, CDATA, entities, numbers, booleans, text that looks like a number, none at all."""
+    for values in ({"city": "Tokyo"}, {"code": "if (a<b) {\n x&&y }"}, {"where": "R&D"}, {"days": 3, "id": "007", "on": True},
+                   {"text": "\"quoted\" 'text' é 😊", "none": "null"}, {"list": [1, "a"], "map": {"k": [True, 1.5]}}, {}):
+        eq(forced_call(w, "run", **values), values)
 
 
 @case
 def s3_what_is_no_call_stays_text(w):
-    """Undeclared names, code fences, missing ends and wrong parameters are text, whole, with finish_reason stop."""
-    weather = tool("get_weather", city="string")
-    strict = WEATHER
-    for text, given in (('<function name="rm"><param name="path">/</param></function>', weather),
-                        ('Use:\n```xml\n<function name="get_weather"><param name="city">Tokyo</param></function>\n```\n', weather),
-                        ('<function name="get_weather"><param name="city">Tokyo</param>', weather),
-                        ('<function name="get_weather"></function>', strict),
-                        ('a <fun b </function> c', weather)):
-        eq(said_calls(w, text, given), (text, []), text)
+    """With tool_choice none, and without tools, XML of calls is text, whole, with finish_reason stop."""
+    for text in ('<function name="get_weather"><param name="city">Tokyo</param></function>',
+                 'Use:\n```xml\n<function name="get_weather"><param name="city">Tokyo</param></function>\n```\n',
+                 '<function name="get_weather"><param name="city">Tokyo</param>', 'a <fun b </function> c'):
+        for fields in ({}, {"tools": [WEATHER], "tool_choice": "none"}):
+            choice = w.server.chat(**say(text), **fields).ok()["choices"][0]
+            eq((choice["message"]["content"], choice["finish_reason"]), (text, "stop"))
+            assert not choice["message"].get("tool_calls"), choice
+            eq(Summed(w.server.chat_stream(**say(text), **fields)).content, text)
 
 
 @case
@@ -219,7 +206,7 @@ def s4_json_cut_short_says_length(w):
 def s4_formats_beside_tools(w):
     """With tools an answer matches the format, or is a call."""
     form = schema_format({"type": "object", "properties": {"v": {"enum": [1]}}, "required": ["v"], "additionalProperties": False})
-    choice = w.server.chat(response_format=form, tools=[WEATHER], max_tokens=400, **OFF).ok()["choices"][0]
+    choice = w.server.chat(response_format=form, tools=[WEATHER], parallel_tool_calls=False, max_tokens=400, **OFF).ok()["choices"][0]
     if choice["finish_reason"] == "stop":
         eq(json.loads(choice["message"]["content"]), {"v": 1})
     else:
@@ -294,7 +281,7 @@ def s7_finish_reasons(w):
     eq(w.server.chat(max_tokens=1, **OFF).ok()["choices"][0]["finish_reason"], "length")
     eq(w.server.chat(**say("end")).ok()["choices"][0]["finish_reason"], "stop")
     eq(w.server.chat(**say("a stop b"), stop="stop").ok()["choices"][0]["finish_reason"], "stop")
-    full = w.small().chat(max_tokens=ABSENT, **{**OFF, "logit_bias": {str(i): -100 for i in (1, 3, 642, 643, 644)}}).ok()
+    full = w.small().chat(max_tokens=ABSENT, logit_bias=NO_END, **OFF).ok()
     eq(full["choices"][0]["finish_reason"], "length")
     assert full["usage"]["total_tokens"] in (256, 257), full["usage"]
 

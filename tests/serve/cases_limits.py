@@ -5,8 +5,7 @@ import random
 import re
 import subprocess
 
-from cases_chat import ADD, OFF, WEATHER, say
-from cases_server import NO_END
+from cases_chat import ADD, NO_END, OFF, WEATHER, say
 from harness import HONE, SAMPLE_MODEL, Server, Summed, eq, hone, raw_request
 
 CASES = []

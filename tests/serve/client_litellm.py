@@ -25,8 +25,9 @@ def case(function):
 def ask(w, content="Say hi", call=litellm.completion, **fields):
     messages = content if isinstance(content, list) else [{"role": "user", "content": content}]
     said = {k: fields.pop(k) for k in ("response_format", "reasoning_effort") if k in fields}
-    return call(model="openai/m", api_base=f"{w.url}/v1", api_key="none", messages=messages, temperature=0, num_retries=0,
-                extra_body={"model": w.get("/v1/models").ok()["data"][0]["id"], **said}, **{"max_tokens": 16, **fields})
+    name = w.get("/v1/models").ok()["data"][0]["id"]
+    return call(model=f"openai/{name}", api_base=f"{w.url}/v1", api_key="none", messages=messages, temperature=0, num_retries=0,
+                extra_body=said, **{"max_tokens": 16, **fields})
 
 
 @case
@@ -61,8 +62,13 @@ def tools(w):
 @case
 def thinking(w):
     """reasoning_content reaches the caller."""
-    message = ask(w, max_tokens=100, extra_headers={}, response_format={"type": "regex", "regex": "B"}, reasoning_effort="minimal")
-    eq(message.choices[0].message.content is None or message.choices[0].message.content.endswith("B"), True)
+    name = w.get("/v1/models").ok()["data"][0]["id"]
+    message = litellm.completion(model=f"openai/{name}", api_base=f"{w.url}/v1", api_key="none", temperature=0, max_tokens=100, num_retries=0,
+                                 messages=[{"role": "user", "content": "Think"}],
+                                 extra_body={"chat_template_kwargs": {"enable_thinking": True}, "thinking_budget": 6,
+                                             "response_format": {"type": "regex", "regex": "B"}}).choices[0].message
+    eq(message.content, "B")
+    assert message.reasoning_content, message
 
 
 @case

@@ -12,8 +12,7 @@ from typing import Literal
 import openai
 import pydantic
 
-from cases_chat import say
-from cases_server import NO_END
+from cases_chat import NO_END, say
 from harness import Models, Server, eq, run_cases, wait_until
 
 CASES = []

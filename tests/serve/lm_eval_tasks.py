@@ -112,7 +112,7 @@ def log_likelihood(w, context, continuation):
     """Sum of log-probabilities of the continuation's tokens, and whether each is the likeliest; from hone logits."""
     out = w.folder / "logits.npy"
     ids = [*context, *continuation]
-    hone("logits", w.model, "--ids", ",".join(map(str, ids)), "--positions", "all", "-o", out)
+    hone("logits", w.model, "--ids", ",".join(map(str, ids)), "--positions", "all", "--kv", "f16", "-o", out)
     rows = np.load(out).astype(np.float64)[len(context) - 1:-1]
     rows = rows - rows.max(axis=1, keepdims=True)
     rows = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
@@ -135,7 +135,7 @@ def completions_multiple_choice(w):
             context = w.server.post("/tokenize", {"content": sample["doc"]["question"]}).ok()["tokens"]
             want, greedy = log_likelihood(w, context, whole[len(context):])
             got, is_greedy = (json.loads(x.lower()) if isinstance(x, str) else x for x in response[0])
-            assert abs(got - want) < 0.02 + 0.002 * abs(want), (sample["doc"]["question"], choice, got, want)
+            assert abs(got - want) < 2e-3 + 1e-3 * abs(want), (sample["doc"]["question"], choice, got, want)
             eq(bool(is_greedy), bool(greedy), f"{sample['doc']['question']} {choice}")
     print("       choices:", results)
     assert w.model == TINY or results["acc,none"] >= 0.6, results

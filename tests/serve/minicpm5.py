@@ -58,25 +58,28 @@ def prompts_equal_jinja2(w):
 @case
 def a_conversation_with_tools(w):
     """Request with tools, calls, results, answer, next question: each prompt is jinja2's, each answer is read."""
-    tools = [ADD, WEATHER, NOW]
-    history = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": "2+3, and the weather in Tokyo & Paris?"}]
+    tools = [WEATHER, NOW]
+    history = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": "The time, and the weather in Tokyo & Paris?"}]
     eq(applied(w, history, tools=tools, **OFF), rendered(history, tools=tools, enable_thinking=False))
-    text = ('<function name="add"><param name="a">2</param><param name="b">3</param></function>\n'
-            '<function name="get_weather"><param name="city">Tokyo</param></function>')
-    fields = {**say(text), "tools": tools}
-    message = w.chat(history, **fields).message()
+    message = {}
+    for forced in (NOW, WEATHER):  # a model with random weights calls what it is told to
+        fields = {"tools": tools, "tool_choice": {"type": "function", "function": {"name": forced["function"]["name"]}},
+                  "parallel_tool_calls": False, "max_tokens": 300, **OFF}
+        answer = w.chat(history, **fields).ok()["choices"][0]
+        eq(answer["finish_reason"], "tool_calls")
+        streamed = Summed(w.chat_stream(history, **fields))
+        eq([c["arguments"] for c in streamed.calls], [c["function"]["arguments"] for c in answer["message"]["tool_calls"]])
+        message = {**answer["message"], "tool_calls": [*message.get("tool_calls", []), *answer["message"]["tool_calls"]]}
     eq([(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in message["tool_calls"]],
-       [("add", {"a": 2, "b": 3}), ("get_weather", {"city": "Tokyo"})])
-    streamed = Summed(w.chat_stream(history, **fields))
-    eq([c["arguments"] for c in streamed.calls], [c["function"]["arguments"] for c in message["tool_calls"]])
+       [("now", {}), ("get_weather", {"city": "Tokyo"})])
     history.append(message)
-    for call, result in zip(message["tool_calls"], ("5", "sunny <b>20°</b>\n& dry")):
+    for call, result in zip(message["tool_calls"], ("noon", "sunny <b>20°</b>\n& dry")):
         history.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     prompt = applied(w, history, tools=tools, **OFF)
     eq(prompt, rendered(history, tools=tools, enable_thinking=False))
     assert "<tool_response>\nsunny <b>20°</b>\n& dry\n</tool_response>" in prompt, prompt
-    answer = w.chat(history, tools=tools, **say("5, and it is sunny.")).message()
-    eq(answer["content"], "5, and it is sunny.")
+    answer = w.chat(history, tools=tools, **say("Noon, and it is sunny.")).message()
+    eq(answer["content"], "Noon, and it is sunny.")
     history += [answer, {"role": "user", "content": "Thanks"}]
     eq(applied(w, history, tools=tools), rendered(history, tools=tools))
 
@@ -84,17 +87,17 @@ def a_conversation_with_tools(w):
 @case
 def arguments_that_need_care(w):
     """CDATA, quotes, non-ASCII and numbers survive the way out and back into the next prompt."""
-    run = {"type": "function", "function": {"name": "run", "parameters": {"type": "object", "properties": {
-        "code": {"type": "string"}, "count": {"type": "integer"}}}}}
-    text = ('<function name="run"><param name="code"><![CDATA[if (a<b) {\n  say("é & 😊")\n}]]></param>'
-            '<param name="count">3</param></function>')
-    message = w.chat("go", tools=[run], **say(text)).message()
-    eq(json.loads(message["tool_calls"][0]["function"]["arguments"]), {"code": 'if (a<b) {\n  say("é & 😊")\n}', "count": 3})
+    values = {"code": 'if (a<b) {\n  say("é & 😊")\n}', "count": 3}
+    run = {"type": "function", "function": {"name": "run", "strict": True, "parameters": {
+        "type": "object", "properties": {k: {"enum": [v]} for k, v in values.items()}, "required": list(values),
+        "additionalProperties": False}}}
+    message = w.chat("go", tools=[run], tool_choice="required", parallel_tool_calls=False, max_tokens=400, **OFF).message()
+    eq(json.loads(message["tool_calls"][0]["function"]["arguments"]), values)
     history = [{"role": "user", "content": "go"}, message,
                {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "ok"}]
     prompt = applied(w, history, tools=[run])
     eq(prompt, rendered(history, tools=[run]))
-    assert text in prompt, prompt
+    assert '<param name="code"><![CDATA[if (a<b) {\n  say("é & 😊")\n}]]></param><param name="count">3</param>' in prompt, prompt
 
 
 @case

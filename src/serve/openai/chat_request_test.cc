@@ -377,6 +377,9 @@ TEST(ChatRequest, S13Thinking) {
   EXPECT_EQ(thinking("'reasoning_effort':'medium'").budget_tokens, 4096);
   EXPECT_EQ(thinking("'reasoning_effort':'high'").mode, ThinkMode::kOn);
   EXPECT_FALSE(thinking("'reasoning_effort':'high'").budget_tokens.has_value());
+  EXPECT_EQ(thinking("'reasoning_effort':'high'").field, "reasoning_effort");
+  EXPECT_EQ(thinking("'chat_template_kwargs':{'enable_thinking':true}").field,
+            "chat_template_kwargs.enable_thinking");
   EXPECT_EQ(thinking("'thinking_budget':50").budget_tokens, 50);
   EXPECT_EQ(thinking("'thinking_budget':50").mode, ThinkMode::kOn);
   EXPECT_EQ(thinking("'thinking_budget':0").mode, ThinkMode::kOff);

@@ -139,10 +139,10 @@ ApiStatus ReadChoiceCount(const ObjectReader& body, GenerateRequest& request) {
 ApiStatus ThinkingFields::SetMode(const std::string& path, ThinkMode mode) {
   if (thinking_.mode != ThinkMode::kDefault && thinking_.mode != mode) {
     return InvalidField(
-        path, StrCat("turns thinking ", mode == ThinkMode::kOn ? "on" : "off", ", but ", mode_path_,
-                     " turns it ", mode == ThinkMode::kOn ? "off" : "on"));
+        path, StrCat("turns thinking ", mode == ThinkMode::kOn ? "on" : "off", ", but ",
+                     thinking_.field, " turns it ", mode == ThinkMode::kOn ? "off" : "on"));
   }
-  if (thinking_.mode == ThinkMode::kDefault) mode_path_ = path;
+  if (thinking_.mode == ThinkMode::kDefault) thinking_.field = path;
   thinking_.mode = mode;
   return ApiStatus();
 }

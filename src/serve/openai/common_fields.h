@@ -36,7 +36,6 @@ class ThinkingFields {
   ApiStatus SetMode(const std::string& path, ThinkMode mode);
 
   Thinking thinking_;
-  std::string mode_path_;    // the field that set the mode
   std::string effort_path_;  // the field that set an effort other than none
 };
 

@@ -28,6 +28,7 @@ enum class ThinkMode : std::uint8_t { kDefault, kOff, kOn };
 struct Thinking {
   ThinkMode mode = ThinkMode::kDefault;
   std::optional<std::int64_t> budget_tokens;  // at least 1; then the channel is closed
+  std::string field = {};  // that set the mode first: the one to name where it cannot be honoured
 };
 
 struct Tool {
