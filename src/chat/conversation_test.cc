@@ -306,6 +306,58 @@ TEST(Conversation, AnswersInTheFormatOrCallsATool) {
   }
 }
 
+// Families whose calls are JSON, as a bundle names them; the template only shows the tools.
+TEST(Conversation, BindsCallsAndFormatsOfOtherFamilies) {
+  const std::string source = "{{ tools | tojson if tools }}{{ messages[0].content }}";
+  struct Case {
+    const char *family, *call;
+  };
+  const Case cases[] = {
+      {"hermes",
+       "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Tokyo\"}}\n"
+       "</tool_call>"},
+      {"llama3_json", "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Tokyo\"}}"},
+      {"pythonic", "[get_weather(city=\"Tokyo\")]"},
+      {"mistral_args", "[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Tokyo\"}"}};
+  for (const bool special : {false, true}) {
+    for (const Case& c : cases) {
+      runtime::TextSetup text = WithTemplate(TestText(), source);
+      if (special) {
+        text = WithSpecialTokens(
+            std::move(text), {"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<think>"});
+      }
+      const TestModel model(std::move(text), /*context=*/4000, c.family);
+      ChatRequest request = AskWithTools();
+      const bool bare = model.chat->family()->bare;
+      for (const ToolChoice choice : {ToolChoice::kAuto, ToolChoice::kRequired}) {
+        request.tool_choice = choice;
+        if (choice == ToolChoice::kRequired || !bare) {
+          request.format = AskFor(FormatKind::kJsonSchema, kSchema).format;
+        }
+        const Reply reply = Say(model, request, StrCat("<think>hm</think>", c.call));
+        ASSERT_EQ(reply.calls.size(), 1U) << c.family << " " << Show(reply);
+        EXPECT_EQ(MustParse(reply.calls[0].substr(reply.calls[0].find('{'))).Dump(),
+                  "{\"city\":\"Tokyo\"}")
+            << c.family;
+        EXPECT_EQ(reply.content, "") << c.family;
+        EXPECT_EQ(reply.thinking, "hm") << c.family;
+      }
+      request.tool_choice = bare ? ToolChoice::kNone : ToolChoice::kAuto;
+      EXPECT_EQ(Show(Say(model, request, R"({"a": 1})")), R"(|{"a": 1}||stop)") << c.family;
+      if (!bare) continue;
+      request.tool_choice = ToolChoice::kAuto;
+      EXPECT_TRUE(PromptErrorText(model, request).starts_with("response_format: this model"));
+    }
+  }
+}
+
+TEST(Conversation, AnswersOfOnePlanDoNotShareItsState) {
+  const TestModel model(TestText());
+  const Prompt prompt = MustPrompt(model, AskFor(FormatKind::kRegex, "ab|cd"));
+  EXPECT_EQ(Say(model, prompt, model.EncodeCharacters("ab")).content, "ab");
+  EXPECT_EQ(Say(model, prompt, model.EncodeCharacters("cd")).content, "cd");
+}
+
 // ---- a conversation, compared with what jinja2 renders (tools/check_templates.py)
 
 std::string RenderOf(const TestModel& model, const Json& context, const Json::Array& messages) {

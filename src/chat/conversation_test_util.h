@@ -94,13 +94,14 @@ struct TestModel {
   std::unique_ptr<runtime::Engine> engine;
   std::unique_ptr<ChatModel> chat;
 
-  explicit TestModel(runtime::TextSetup text, std::int64_t context = 4000) {
+  explicit TestModel(runtime::TextSetup text, std::int64_t context = 4000,
+                     std::string_view family = "") {
     auto made = runtime::Engine::FromModel(
         runtime::MakeTinyModel({.vocab = kTestVocab, .max_positions = context}), std::move(text),
         {.num_threads = 1}, "tiny");
     EXPECT_TRUE(made.ok()) << made.message();
     engine = *std::move(made);
-    chat = std::make_unique<ChatModel>(*engine);
+    chat = std::make_unique<ChatModel>(*engine, family);
   }
   const ChatModel& operator*() const { return *chat; }
 

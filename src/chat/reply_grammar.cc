@@ -136,6 +136,15 @@ class Planner {
 
   // start: format | calls
   RequestResult<ReplyGrammar> UseBoth() {
+    // The matcher reads the longest piece: "{" of a format and "{\"name\"" of a call without a
+    // marker cannot both be open.
+    if (model_.family()->bare) {
+      return MakeRequestError(
+          Status(Code::kUnsupported,
+                 "this model writes calls of tools without a marker, so a format and tools cannot "
+                 "be told apart; use tool_choice none or required, or leave one of them out"),
+          RequestPart::kResponseFormat);
+    }
     HONE_ASSIGN(std::string text, ToolText(ToolChoice::kRequired));
     text.insert(kStart.size(), "format | ");
     text += FormatRule(request_.format) + "\n";

@@ -21,7 +21,8 @@ struct ReplyGrammar {
 // The rules:
 // - tool_choice none: no call; with a format the answer matches it.
 // - auto without a format: free, and calls are read from the text; bound if a tool is strict or
-//   calls must not be parallel. With a format the answer is either calls or a text of the format.
+//   calls must not be parallel. With a format the answer is either calls or a text of the format;
+//   families with bare calls refuse that.
 // - required and named: calls. There is no text that a format could bind, but a wrong format is an
 //   error all the same.
 // The thinking in front is none of its business.
