@@ -101,7 +101,6 @@ void ChatModel::ProbeTemplate() {
   const auto with_tools = render();
   uses_tools_ = with_tools.ok() && (!plain.ok() || *plain != *with_tools);
   options.tools = Json();
-  if (!has_thinking()) return;
   options.think = runtime::Think::kOff;
   const auto off = render();
   options.think = runtime::Think::kOn;
