@@ -444,6 +444,16 @@ TEST(ModelRegistry, AnImportThatFailsLeavesNothingBehind) {
   EXPECT_TRUE(registry->Models().empty());
 }
 
+TEST(ModelRegistry, AnImportThatFailsForgetsNoModelThatWasThere) {
+  FakeModels models;
+  models.on_load = [](const ModelEntry&) { return Status(Code::kDataLoss, "no model"); };
+  const auto registry = MakeRegistry(models);
+  MustAdd(*registry, models.MakeEntry("a"));
+  EXPECT_NE(ImportNow(*registry, models.MakeEntry("a")).find("no model"), std::string::npos);
+  ASSERT_EQ(registry->Models().size(), 1u);
+  EXPECT_EQ(registry->Models()[0].id, "a");
+}
+
 TEST(ModelRegistry, EndsRequestsThatRunOrWaitWhenItEnds) {
   FakeModels models;
   std::atomic<bool> open{true};

@@ -125,7 +125,7 @@ Status ModelSlots::Add(ModelEntry entry) {
   return Status();
 }
 
-Result<std::string> ModelSlots::AddOrFind(ModelEntry entry) {
+Result<ModelSlots::Added> ModelSlots::AddOrFind(ModelEntry entry) {
   const std::string stem = entry.name;
   for (int number = 2;; ++number) {
     {
@@ -134,14 +134,14 @@ Result<std::string> ModelSlots::AddOrFind(ModelEntry entry) {
       const bool same = slot && slot->entry.path == entry.path &&
                         slot->entry.context == entry.context &&
                         slot->entry.thinking == entry.thinking;
-      if (same) return entry.name;
+      if (same) return Added{entry.name, /*is_new=*/false};
       if (slot) {
         entry.name = StrCat(stem, "-", number);
         continue;
       }
     }
     HONE_TRY(Add(entry));
-    return entry.name;
+    return Added{entry.name, /*is_new=*/true};
   }
 }
 

@@ -81,8 +81,12 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   void Shutdown();
 
   Status Add(ModelEntry entry);
-  // The name of a model for that file with those options: one that is there, or a new one.
-  Result<std::string> AddOrFind(ModelEntry entry);
+  // A model for that file with those options: one that is there, or a new one.
+  struct Added {
+    std::string name;
+    bool is_new = false;
+  };
+  Result<Added> AddOrFind(ModelEntry entry);
   // Forgets a model that was never loaded and that nobody waits for.
   void Forget(const std::string& name);
 
