@@ -145,7 +145,7 @@ class Answer::Impl {
     }
     // Thinking that is off, or was closed by force, must not begin (again).
     const bool ban_thinking = (options_.plan.thinking_off || closed_by_force_) &&
-                              !reader_.begun() && !reader_.in_thinking() && model_.think_start_id();
+                              !reader_.begun() && !reader_.in_thinking() && model_.think_key_id();
     if (options_.logit_bias.empty() && !ban_thinking) return chooser_.Choose(logits, history);
     changed_.assign(logits.begin(), logits.end());
     for (const auto& [id, bias] : options_.logit_bias) {
@@ -154,7 +154,7 @@ class Answer::Impl {
       }
     }
     if (ban_thinking) {
-      changed_[static_cast<std::size_t>(*model_.think_start_id())] =
+      changed_[static_cast<std::size_t>(*model_.think_key_id())] =
           -std::numeric_limits<float>::infinity();
     }
     return chooser_.Choose(changed_, history);

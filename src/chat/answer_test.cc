@@ -114,6 +114,30 @@ TEST(Answer, ClosesMarksOfSeveralTokensAtTheBudget) {
   EXPECT_EQ(Show(reply), "abc|!||stop");
 }
 
+TEST(Answer, DoesNotOpenAChannelOfSeveralTokensThatIsOffOrWasClosed) {
+  runtime::TextSetup text =
+      WithSpecialTokens(WithTemplate(TestText(),
+                                     "{{ messages[0].content }}"
+                                     "{% if enable_thinking is false %}, briefly{% endif %}:"),
+                        {"<|channel>", "<channel|>"});
+  text.think_start = "<|channel>thought";
+  text.think_end = "<channel|>";
+  const TestModel model(std::move(text));
+  ASSERT_FALSE(model.chat->think_start_id());
+  const Ids opening = model.Encode("<|channel>thought");
+  Reply reply =
+      Say(model, MustPrompt(model, Thinking(ThinkingMode::kOff)), opening, {.max_tokens = 4});
+  EXPECT_EQ(std::count(reply.ids.begin(), reply.ids.end(), opening[0]), 0);
+  Ids script = opening;
+  const Ids thought = model.EncodeCharacters("ab");
+  script.insert(script.end(), thought.begin(), thought.end());
+  script.insert(script.end(), opening.begin(), opening.end());
+  reply = Say(model, MustPrompt(model, Thinking(ThinkingMode::kDefault, 2)), script,
+              {.max_tokens = static_cast<std::int64_t>(script.size()) + 4});
+  EXPECT_EQ(std::count(reply.ids.begin(), reply.ids.end(), opening[0]), 1);
+  EXPECT_EQ(reply.thinking, "ab");
+}
+
 TEST(Answer, ThinksLessWhenThinkingIsOff) {
   const TestModel model(TestText());
   const Prompt prompt = MustPrompt(model, Thinking(ThinkingMode::kOff));

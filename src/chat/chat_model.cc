@@ -62,8 +62,11 @@ void ChatModel::FindMarkers() {
     auto ids = text_.tokenizer->Encode(text_.think_end);
     if (ids.ok()) think_end_ids_ = *std::move(ids);
   }
+  think_key_id_ = think_start_id_;
   for (const bridge::AddedToken& token : text_.tokenizer->added_tokens()) {
     const std::string& content = token.content;
+    const bool begins_mark = !content.empty() && text_.think_start.starts_with(content);
+    if (token.special && begins_mark && !think_key_id_) think_key_id_ = token.id;
     if ((token.special || IsStop(token.id)) && !IsOneCharacter(content)) {
       control_texts_.Add(content, IsAnswerMark(content) ? kAnswerMark : kControl);
     }
@@ -98,7 +101,6 @@ void ChatModel::ProbeTemplate() {
   const auto with_tools = render();
   uses_tools_ = with_tools.ok() && (!plain.ok() || *plain != *with_tools);
   options.tools = Json();
-  if (!has_thinking()) return;
   options.think = runtime::Think::kOff;
   const auto off = render();
   options.think = runtime::Think::kOn;

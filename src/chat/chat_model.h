@@ -43,6 +43,8 @@ class ChatModel {
   // The single tokens of the marks; absent if a mark is several tokens.
   std::optional<std::int32_t> think_start_id() const { return think_start_id_; }
   std::optional<std::int32_t> think_end_id() const { return think_end_id_; }
+  // A control token without which the channel cannot be opened, or think_start_id.
+  std::optional<std::int32_t> think_key_id() const { return think_key_id_; }
   // The tokens that close the channel.
   const std::vector<std::int32_t>& think_end_ids() const { return think_end_ids_; }
 
@@ -74,7 +76,7 @@ class ChatModel {
   const ToolFamily* family_ = nullptr;
   bool uses_tools_ = false;
   bool template_switches_thinking_ = false;
-  std::optional<std::int32_t> think_start_id_, think_end_id_;
+  std::optional<std::int32_t> think_start_id_, think_end_id_, think_key_id_;
   std::vector<std::int32_t> think_end_ids_;
   std::set<std::int32_t> think_shown_ids_, tool_shown_ids_;
   TextTrie control_texts_;

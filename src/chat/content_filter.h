@@ -27,7 +27,8 @@ class ContentFilter {
   // More content. Appends to out what is certain. Once a stop string is complete, it is left out,
   // with what follows and the tokens that made nothing else.
   void Add(std::string_view text, std::vector<PlacedToken> tokens, ContentDelta& out);
-  // No more content: what was held back is content after all.
+  // The content ends here: what was held back is content after all. What comes later is a text of
+  // its own.
   void Finish(ContentDelta& out);
   bool stopped() const { return stopped_; }
 

@@ -105,6 +105,19 @@ TEST(Conversation, DoesNotMatchStopStringsInCalls) {
             StrCat("|ab |", kTokyo, "|stop"));
 }
 
+TEST(Conversation, MatchesNoStopStringAcrossACall) {
+  const TestModel model(MiniCpmText());
+  Reply reply = Say(model, AskWithTools(), StrCat("Let me check.", kCall), {.stop = {"..."}});
+  EXPECT_EQ(Show(reply), StrCat("|Let me check.|", kTokyo, "|stop"));
+  EXPECT_EQ(reply.before_calls, "Let me check.");
+  for (const bool logprobs : {false, true}) {
+    reply = Say(model, AskWithTools(), StrCat("xa", kCall, "b and ab."),
+                {.stop = {"ab"}, .logprobs = logprobs});
+    EXPECT_EQ(Show(reply), StrCat("|xab and |", kTokyo, "|stop"));
+    EXPECT_EQ(reply.before_calls, "xa");
+  }
+}
+
 TEST(Conversation, MakesTheModelCallWhatIsRequired) {
   const TestModel model(MiniCpmText());
   const Reply reply = Say(model, AskWithTools(ToolChoice::kRequired), kCall);

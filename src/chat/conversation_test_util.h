@@ -158,6 +158,7 @@ struct Reply {
   std::string thinking, content;
   std::vector<std::string> calls;   // "name{arguments}"
   std::vector<std::string> pieces;  // of the content
+  std::string before_calls;         // the content in front of the first call
   std::vector<TokenScore> tokens;
   std::string end = "none";  // "stop", "length", "cancelled", "error message"
   Ids ids;
@@ -184,6 +185,7 @@ class ReplyRecorder {
     } else if (const auto* begin = std::get_if<ToolCallBegin>(&event)) {
       EXPECT_FALSE(open_);
       open_ = true;
+      if (reply_.calls.empty()) reply_.before_calls = reply_.content;
       reply_.calls.push_back(begin->name);
     } else if (const auto* arguments = std::get_if<ToolCallArguments>(&event)) {
       EXPECT_TRUE(open_);

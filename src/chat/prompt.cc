@@ -160,7 +160,8 @@ class Renderer {
       : model_(model), request_(request), limits_(limits) {
     options_.add_generation_prompt = request.add_generation_prompt;
     options_.local_now = limits.local_now != 0 ? limits.local_now : LocalNow();
-    if (model.has_thinking() && request.thinking.mode != ThinkingMode::kDefault) {
+    // Also for a model whose channel nobody has declared: its template may know the switch.
+    if (request.thinking.mode != ThinkingMode::kDefault) {
       options_.think =
           request.thinking.mode == ThinkingMode::kOn ? runtime::Think::kOn : runtime::Think::kOff;
     }

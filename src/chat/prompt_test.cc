@@ -237,6 +237,20 @@ TEST(Prompt, RefusesThinkingThatTheModelDoesNotHave) {
   EXPECT_TRUE(PromptErrorText(thinker, request).starts_with("thinking_budget: "));
 }
 
+TEST(Prompt, TellsTheTemplateNotToThinkIfNoChannelIsDeclared) {
+  runtime::TextSetup text = WithTemplate(
+      TestText(),
+      "{{ messages[0].content }}{% if enable_thinking is false %}<think></think>{% endif %}");
+  text.think_start = text.think_end = "";
+  const TestModel model(std::move(text));
+  EXPECT_FALSE(model.chat->has_thinking());
+  EXPECT_TRUE(model.chat->template_switches_thinking());
+  ChatRequest request = AskHello();
+  EXPECT_EQ(MustPrompt(model, request).text, "hello");
+  request.thinking.mode = ThinkingMode::kOff;
+  EXPECT_EQ(MustPrompt(model, request).text, "hello<think></think>");
+}
+
 TEST(Prompt, ClosesTheChannelWhereTheTemplateDoesNot) {
   ChatRequest off = AskHello();
   off.thinking.mode = ThinkingMode::kOff;

@@ -61,13 +61,7 @@ Status ReplyReader::Finish(std::string_view kept) {
   if (parser_) Take(parser_->Finish());
   CloseCall();
   if (scored_ && !filter_.stopped() && !in_thinking()) AddContent("", trace_.TakeWaiting());
-  ContentDelta rest;
-  filter_.Finish(rest);
-  if (!rest.text.empty() || !rest.tokens.empty()) {
-    ContentDelta& last = Last<ContentDelta>();
-    last.text += rest.text;
-    std::move(rest.tokens.begin(), rest.tokens.end(), std::back_inserter(last.tokens));
-  }
+  ReleaseHeld();
   Send();
   return Status();
 }
@@ -114,6 +108,7 @@ void ReplyReader::TakeEvent(const Event& event) {
       drops_malformed_ = false;
       return AddContent(event.text, scored_ ? trace_.Take(event.text) : std::vector<PlacedToken>());
     case EventKind::kCallBegin:
+      ReleaseHeld();  // stop strings do not reach across calls
       call_is_open_ = true;
       out_.push_back(ToolCallBegin{event.text});
       return;
@@ -134,10 +129,20 @@ void ReplyReader::TakeEvent(const Event& event) {
 void ReplyReader::AddContent(std::string_view text, std::vector<PlacedToken> tokens) {
   ContentDelta certain;
   filter_.Add(text, std::move(tokens), certain);
-  if (certain.text.empty() && certain.tokens.empty()) return;
+  Append(std::move(certain));
+}
+
+void ReplyReader::ReleaseHeld() {
+  ContentDelta rest;
+  filter_.Finish(rest);
+  Append(std::move(rest));
+}
+
+void ReplyReader::Append(ContentDelta delta) {
+  if (delta.text.empty() && delta.tokens.empty()) return;
   ContentDelta& last = Last<ContentDelta>();
-  last.text += certain.text;
-  std::move(certain.tokens.begin(), certain.tokens.end(), std::back_inserter(last.tokens));
+  last.text += delta.text;
+  std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(last.tokens));
 }
 
 void ReplyReader::CloseCall() {

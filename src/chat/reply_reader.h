@@ -48,6 +48,9 @@ class ReplyReader {
   void Take(const std::vector<Event>& events);
   void TakeEvent(const Event& event);
   void AddContent(std::string_view text, std::vector<PlacedToken> tokens);
+  // What only might have begun a stop string.
+  void ReleaseHeld();
+  void Append(ContentDelta delta);
   void CloseCall();
   void Send();
   template <typename Delta>

@@ -190,9 +190,9 @@ void ModelRegistry::Import(ModelEntry entry, Imported done) {
     done(openai::FromStatus(std::move(added).status(), "path"));
     return;
   }
-  const std::string name = *std::move(added);
+  const std::string name = added->name;
   slots_->Use(name, /*even_if_tight=*/false,
-              [slots = slots_, name, done = std::move(done)](
+              [slots = slots_, name, is_new = added->is_new, done = std::move(done)](
                   const std::shared_ptr<ModelPin>& /*pin*/, const ApiError* error) {
                 if (error == nullptr) {
                   done(name);
@@ -202,7 +202,7 @@ void ModelRegistry::Import(ModelEntry entry, Imported done) {
                 if (fault.code == "model_load_failed") {
                   fault = openai::InvalidField("path", fault.message);
                 }
-                slots->Forget(name);
+                if (is_new) slots->Forget(name);
                 done(fault);
               });
 }

@@ -70,7 +70,7 @@ class ModelRegistry final : public openai::Backend {
 
   // Adds a model, loads it and tells done its name, on another thread or before the return. The
   // name gets a number if another model has it; a model of the same file with the same options is
-  // used as it is. A model that cannot be loaded is forgotten.
+  // used as it is. A model that was added and cannot be loaded is forgotten.
   using Imported = std::function<void(openai::ApiResult<std::string> name)>;
   void Import(ModelEntry entry, Imported done);
 

@@ -294,6 +294,53 @@ TEST(ModelRegistry, RefusesALoadThatHasNoRoomWhileAllModelsAreUsed) {
   EXPECT_EQ(models.closed("a"), 1);
 }
 
+TEST(ModelRegistry, ALoadWaitsForTheMemoryOfAModelThatIsJustUnloaded) {
+  FakeModels models;
+  std::promise<void> go;
+  models.on_close = [opened = go.get_future().share()](const std::string& name) {
+    if (name == "a") opened.wait();
+  };
+  const Machine machine = {
+      .total = 100'000'000, .each = 60'000'000, .models = &models, .names = {"a", "b"}};
+  const auto registry =
+      MakeRegistry(models, {.idle_unload = milliseconds(20),
+                            .available_memory = [&] { return machine.Available(); }});
+  for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
+  EXPECT_EQ(Answered(Ask(*registry, "a")), "a says hello");
+  EXPECT_TRUE(
+      Eventually([&] { return ConditionOf(*registry, "a") == ModelCondition::kUnloading; }));
+  Asked asked = Ask(*registry, "b");
+  SleepMs(50);
+  EXPECT_FALSE(asked.sink->over());
+  go.set_value();
+  EXPECT_EQ(Answered(asked), "b says hello");
+}
+
+TEST(ModelRegistry, ALoadWaitsWhileSomebodyLooksAtAModelThatCouldGo) {
+  FakeModels models;
+  std::promise<void> go;
+  std::atomic<bool> looks{false};
+  models.on_look = [&looks, opened = go.get_future().share()](const std::string&) {
+    looks = true;
+    opened.wait();
+  };
+  const Machine machine = {
+      .total = 100'000'000, .each = 60'000'000, .models = &models, .names = {"a", "b"}};
+  const auto registry =
+      MakeRegistry(models, {.available_memory = [&] { return machine.Available(); }});
+  for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
+  EXPECT_EQ(Answered(Ask(*registry, "a")), "a says hello");
+  std::thread looker([&] { registry->Reports(); });
+  EXPECT_TRUE(Eventually([&] { return looks.load(); }));
+  Asked asked = Ask(*registry, "b");
+  SleepMs(50);
+  EXPECT_FALSE(asked.sink->over());
+  go.set_value();
+  EXPECT_EQ(Answered(asked), "b says hello");
+  looker.join();
+  EXPECT_EQ(models.closed("a"), 1);
+}
+
 TEST(ModelRegistry, LoadsTwoModelsAtOnce) {
   FakeModels models;
   std::atomic<int> inside{0};
@@ -442,6 +489,16 @@ TEST(ModelRegistry, AnImportThatFailsLeavesNothingBehind) {
   const std::string gone = ImportNow(*registry, {.name = "b", .path = "/no/such/file.gguf"});
   EXPECT_NE(gone.find("no such file"), std::string::npos) << gone;
   EXPECT_TRUE(registry->Models().empty());
+}
+
+TEST(ModelRegistry, AnImportThatFailsForgetsNoModelThatWasThere) {
+  FakeModels models;
+  models.on_load = [](const ModelEntry&) { return Status(Code::kDataLoss, "no model"); };
+  const auto registry = MakeRegistry(models);
+  MustAdd(*registry, models.MakeEntry("a"));
+  EXPECT_NE(ImportNow(*registry, models.MakeEntry("a")).find("no model"), std::string::npos);
+  ASSERT_EQ(registry->Models().size(), 1u);
+  EXPECT_EQ(registry->Models()[0].id, "a");
 }
 
 TEST(ModelRegistry, EndsRequestsThatRunOrWaitWhenItEnds) {

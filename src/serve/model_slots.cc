@@ -125,7 +125,7 @@ Status ModelSlots::Add(ModelEntry entry) {
   return Status();
 }
 
-Result<std::string> ModelSlots::AddOrFind(ModelEntry entry) {
+Result<ModelSlots::Added> ModelSlots::AddOrFind(ModelEntry entry) {
   const std::string stem = entry.name;
   for (int number = 2;; ++number) {
     {
@@ -134,14 +134,14 @@ Result<std::string> ModelSlots::AddOrFind(ModelEntry entry) {
       const bool same = slot && slot->entry.path == entry.path &&
                         slot->entry.context == entry.context &&
                         slot->entry.thinking == entry.thinking;
-      if (same) return entry.name;
+      if (same) return Added{entry.name, /*is_new=*/false};
       if (slot) {
         entry.name = StrCat(stem, "-", number);
         continue;
       }
     }
     HONE_TRY(Add(entry));
-    return entry.name;
+    return Added{entry.name, /*is_new=*/true};
   }
 }
 
@@ -290,6 +290,7 @@ void ModelSlots::EndLoad(const Slot& slot, Result<LoadedModel> loaded) {
   {
     const std::lock_guard lock(mutex_);
     slot->reserved = 0;
+    ++memory_changes_;
     slot->even_if_tight = false;
     waiters.swap(slot->waiters);
     slot->failure_code = loaded.code();
@@ -324,6 +325,7 @@ Status ModelSlots::MakeRoom(const Slot& slot) {
     if (stopping_) return Status(Code::kCancelled, "the server is about to stop");
     std::uint64_t promised = 0;
     for (const Slot& other : slots_) promised += other->reserved;
+    const std::uint64_t changes = memory_changes_;
     lock.unlock();
     const auto available =
         options_.available_memory ? options_.available_memory() : AvailableMemory();
@@ -338,13 +340,11 @@ Status ModelSlots::MakeRoom(const Slot& slot) {
       }
       return Status();
     }
+    if (changes != memory_changes_) continue;  // the number may be old
     if (const Slot idle = LongestUnused(Clock::now())) {
       Unload(lock, idle, StrCat("unloaded to make room for ", slot->entry.name));
-    } else if (promised > 0) {  // what it leaves is known when that load has ended
-      changed_.wait(lock, [&] {
-        return stopping_ || std::none_of(slots_.begin(), slots_.end(),
-                                         [](const Slot& other) { return other->reserved > 0; });
-      });
+    } else if (MayGetRoom()) {
+      if (!stopping_) changed_.wait(lock);
     } else {
       return Status(Code::kOutOfMemory,
                     StrCat("it needs about ", Megabytes(needed), " of memory, and ",
@@ -365,6 +365,14 @@ ModelSlots::Slot ModelSlots::LongestUnused(Clock::time_point unused_since) const
   return oldest;
 }
 
+bool ModelSlots::MayGetRoom() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    // Pins that are no requests are let go in a moment.
+    const bool is_looked_at = slot->pins > slot->requests;
+    return slot->condition == ModelCondition::kUnloading || slot->reserved > 0 || is_looked_at;
+  });
+}
+
 void ModelSlots::Unload(Lock& lock, const Slot& slot, const std::string& why) {
   slot->condition = ModelCondition::kUnloading;
   slot->info.loaded = false;
@@ -377,6 +385,7 @@ void ModelSlots::Unload(Lock& lock, const Slot& slot, const std::string& why) {
   if (!why.empty()) Log(StrCat(slot->entry.name, ": ", why));
   lock.lock();
   slot->condition = ModelCondition::kUnloaded;
+  ++memory_changes_;
   if (!slot->waiters.empty()) BeginLoad(slot);
   changed_.notify_all();
 }

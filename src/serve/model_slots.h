@@ -81,8 +81,12 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   void Shutdown();
 
   Status Add(ModelEntry entry);
-  // The name of a model for that file with those options: one that is there, or a new one.
-  Result<std::string> AddOrFind(ModelEntry entry);
+  // A model for that file with those options: one that is there, or a new one.
+  struct Added {
+    std::string name;
+    bool is_new = false;
+  };
+  Result<Added> AddOrFind(ModelEntry entry);
   // Forgets a model that was never loaded and that nobody waits for.
   void Forget(const std::string& name);
 
@@ -109,6 +113,8 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   std::optional<openai::ApiError> WhyNotNow(const Slot& slot, const std::string& name) const;
   void BeginLoad(const Slot& slot);
   Slot LongestUnused(Clock::time_point unused_since) const;
+  // Memory comes back, or what a load leaves is known, without anything being done.
+  bool MayGetRoom() const;
   bool JoinFinished(Lock& lock);
   bool TellStranded(Lock& lock);
   bool UnloadIdle(Lock& lock);
@@ -130,6 +136,7 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::uint64_t last_ticket_ = 0;
+  std::uint64_t memory_changes_ = 0;  // loads and unloads that have ended
   std::vector<Slot> slots_;
   std::vector<std::thread> loaders_;   // that run
   std::vector<std::thread> finished_;  // to be joined

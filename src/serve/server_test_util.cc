@@ -64,6 +64,7 @@ class FakeModel final : public openai::Backend {
     ++all_.opened_[entry_.name];
   }
   ~FakeModel() override {
+    if (all_.on_close) all_.on_close(entry_.name);
     for (const auto& request : requests_) {
       request->Fail(openai::Unavailable("draining", "the model is gone", 1));
     }
@@ -121,7 +122,10 @@ ModelFactory FakeModels::Factory() {
     model.facts.tool_family = "hermes";
     model.facts.thinking = entry.thinking.value_or(false);
     model.facts.warnings = {"it is not real"};
-    model.load = [] { return ModelLoad{.active = 2, .waiting = 1}; };
+    model.load = [this, name = entry.name] {
+      if (on_look) on_look(name);
+      return ModelLoad{.active = 2, .waiting = 1};
+    };
     return model;
   };
 }

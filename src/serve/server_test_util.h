@@ -52,6 +52,10 @@ class FakeModels {
   // Called by each load, without a lock; may block.
   std::function<Status(const ModelEntry& entry)> on_load = {};
 
+  // Called when a model goes, and when its load is asked for, without a lock; may block.
+  std::function<void(const std::string& name)> on_close = {};
+  std::function<void(const std::string& name)> on_look = {};
+
   int opened(const std::string& name);
   int closed(const std::string& name);
   // The request that was held as number idx, counted over all models.
