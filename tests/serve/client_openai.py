@@ -100,7 +100,7 @@ def tools_and_the_next_turn(w):
     assert json.loads(call.function.arguments)["city"] in ("Tokyo", "Paris"), call
     history = [{"role": "user", "content": "Weather?"}, answer.choices[0].message,
                {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
-    eq(w.chat(history, tools=[TOOL], **extra(say("It is sunny"))).choices[0].message.content, "It is sunny")
+    eq(w.chat(history, tools=[TOOL], tool_choice="none", **extra(say("It is sunny"))).choices[0].message.content, "It is sunny")
 
 
 @case

@@ -78,7 +78,7 @@ def a_conversation_with_tools(w):
     prompt = applied(w, history, tools=tools, **OFF)
     eq(prompt, rendered(history, tools=tools, enable_thinking=False))
     assert "<tool_response>\nsunny <b>20°</b>\n& dry\n</tool_response>" in prompt, prompt
-    answer = w.chat(history, tools=tools, **say("Noon, and it is sunny.")).message()
+    answer = w.chat(history, tools=tools, tool_choice="none", **say("Noon, and it is sunny.")).message()
     eq(answer["content"], "Noon, and it is sunny.")
     history += [answer, {"role": "user", "content": "Thanks"}]
     eq(applied(w, history, tools=tools), rendered(history, tools=tools))

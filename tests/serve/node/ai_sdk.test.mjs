@@ -45,7 +45,7 @@ test("ai: a tool is called and its result is sent back", async () => {
     name: "hone", baseURL: `${url}/v1`,
     // The first turn must call, the second must answer: a model with random weights does neither by itself.
     transformRequestBody: ({ tool_choice, ...body }) => ({
-      ...body, ...(turn++ === 0 ? { tool_choice: "required", max_tokens: 300, reasoning_effort: "none" } : say("It is sunny")),
+      ...body, ...(turn++ === 0 ? { tool_choice: "required", max_tokens: 300, reasoning_effort: "none" } : { tool_choice: "none", ...say("It is sunny") }),
       parallel_tool_calls: false }),
   });
   const { text, steps } = await ai.generateText({

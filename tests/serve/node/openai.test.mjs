@@ -37,7 +37,7 @@ test("openai: a tool call and the next turn", async () => {
   assert.equal(answer.choices[0].finish_reason, "tool_calls");
   assert.deepEqual(JSON.parse(call.function.arguments), { city: "Tokyo" });
   const next = await client.chat.completions.create({
-    ...base, tools: [TOOL], ...say("sunny"),
+    ...base, tools: [TOOL], tool_choice: "none", ...say("sunny"),
     messages: [...messages, answer.choices[0].message, { role: "tool", tool_call_id: call.id, content: "sunny" }] });
   assert.equal(next.choices[0].message.content, "sunny");
 });
