@@ -63,8 +63,8 @@ def tools(w):
 def thinking(w):
     """reasoning_content reaches the caller."""
     name = w.get("/v1/models").ok()["data"][0]["id"]
-    message = litellm.completion(model=f"openai/{name}", api_base=f"{w.url}/v1", api_key="none", temperature=0, max_tokens=100, num_retries=0,
-                                 messages=[{"role": "user", "content": "Think"}],
+    message = litellm.completion(model=f"openai/{name}", api_base=f"{w.url}/v1", api_key="none", temperature=0, max_tokens=100,
+                                 num_retries=0, messages=[{"role": "user", "content": "Think"}],
                                  extra_body={"chat_template_kwargs": {"enable_thinking": True}, "thinking_budget": 6,
                                              "response_format": {"type": "regex", "regex": "B"}}).choices[0].message
     eq(message.content, "B")
