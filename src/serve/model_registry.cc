@@ -89,12 +89,12 @@ class ModelRequest final : public EventSink,
 
   bool OnEvent(const Event& event) override { return sink_->OnEvent(event); }
   void OnDone(const openai::Usage& usage) override {
+    End();  // first: the client may ask for another model at once, and need this one's memory
     TakeSink()->OnDone(usage);
-    End();
   }
   void OnError(const ApiError& error) override {
-    TakeSink()->OnError(error);
     End();
+    TakeSink()->OnError(error);
   }
 
  private:

@@ -341,6 +341,36 @@ TEST(ModelRegistry, ALoadWaitsWhileSomebodyLooksAtAModelThatCouldGo) {
   EXPECT_EQ(models.closed("a"), 1);
 }
 
+// Looks at the registry when its request ends.
+class LookingSink final : public openai::EventSink {
+ public:
+  explicit LookingSink(ModelRegistry& registry) : registry_(registry) {}
+  bool OnEvent(const openai::Event&) override { return true; }
+  void OnDone(const openai::Usage&) override { requests_ = registry_.Report("a")->requests; }
+  void OnError(const openai::ApiError&) override { OnDone({}); }
+  std::int64_t requests() const { return requests_; }
+
+ private:
+  ModelRegistry& registry_;
+  std::int64_t requests_ = -1;
+};
+
+TEST(ModelRegistry, AModelIsFreeBeforeItsClientKnowsTheEnd) {
+  FakeModels models;
+  const auto registry = MakeRegistry(models);
+  MustAdd(*registry, models.MakeEntry("a"));
+  Answered(Ask(*registry, "a"));
+  EXPECT_TRUE(Eventually([&] { return registry->Report("a")->requests == 0; }));
+  const auto good = std::make_shared<LookingSink>(*registry);
+  ASSERT_TRUE(registry->Start(ChatOf("a", "hold"), good).ok());
+  models.WaitForHeld(0)->Done();
+  EXPECT_EQ(good->requests(), 0);
+  const auto bad = std::make_shared<LookingSink>(*registry);
+  ASSERT_TRUE(registry->Start(ChatOf("a", "hold"), bad).ok());
+  models.WaitForHeld(1)->Fail(openai::Internal("broken"));
+  EXPECT_EQ(bad->requests(), 0);
+}
+
 TEST(ModelRegistry, LoadsTwoModelsAtOnce) {
   FakeModels models;
   std::atomic<int> inside{0};
