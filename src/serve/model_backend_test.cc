@@ -278,6 +278,18 @@ TEST_F(ModelBackendTest, EchoesPromptsWithLogprobs) {
   EXPECT_EQ(At(echoed, "usage.completion_tokens").AsInt(), 0);
 }
 
+TEST_F(ModelBackendTest, RefusesEchoesWithTooManyLogprobs) {
+  std::string prompt = "[5";
+  for (int i = 1; i < 500; ++i) prompt += ",6";
+  std::string prompts = prompt + "]";
+  for (int i = 1; i < 12; ++i) prompts += "," + prompt + "]";
+  // 12 x 500 x 16 x 21 is more than 2,000,000.
+  const auto sink = Ask(backend(), kCompletions,
+                        "{'prompt':[" + prompts + "],'n':16,'max_tokens':0,'logprobs':20,'echo':true}");
+  ExpectError(*sink, 400, "invalid_value", "logprobs");
+  EXPECT_NE(sink->body().find("2016000 log-probabilities"), std::string::npos) << sink->body();
+}
+
 // A model with tools and thinking: random weights do what the grammars make them do.
 TEST_F(ModelBackendTest, CallsToolsAndFollowsFormats) {
   auto source = ReadFile(HONE_SHARED_DATA "/data/minicpm5/chat_template.jinja");
