@@ -58,6 +58,19 @@ TEST(Answer, TakesARepeatedMarkAtTheBeginAsPartOfTheChannel) {
   EXPECT_EQ(Show(Say(model, prompt, model.Encode("<think>\nA</think>B"))), "A|B||stop");
 }
 
+TEST(Answer, SplitsTheThinkingOfAPromptWhoseMarkEndsInWhiteSpace) {
+  runtime::TextSetup text = WithTemplate(TestText(), "{{ messages[0].content }}<think>{{ '\n' }}");
+  text.think_start = "<think>\n";
+  text.think_end = "</think>\n";
+  const TestModel model(std::move(text));
+  const Prompt prompt = MustPrompt(model, AskHello());
+  EXPECT_TRUE(prompt.opens_thinking);
+  EXPECT_EQ(Show(Say(model, prompt, model.Encode("A</think>\nB"))), "A|B||stop");
+  const Prompt off = MustPrompt(model, Thinking(ThinkingMode::kOff));
+  EXPECT_EQ(off.text, "hello<think>\n\n</think>\n\n\n");
+  EXPECT_EQ(Show(Say(model, off, model.Encode("B"))), "|B||stop");
+}
+
 TEST(Answer, ShowsMarksToItsReaderAlsoWhereTheTokenizerHidesThem) {
   const TestModel model(WithSpecialTokens(TestText(), {"<think>", "</think>"}));
   Ids script = model.Encode("<think>A</think>B");

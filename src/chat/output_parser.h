@@ -27,7 +27,8 @@ struct OutputOptions {
   ToolParserOptions tools;
 };
 
-// Whether a rendered prompt ends in think_start, with nothing but white space behind it.
+// Whether a rendered prompt ends in think_start, with nothing but white space behind it. White
+// space at the end of both is left out.
 bool PromptOpensThinking(std::string_view prompt, std::string_view think_start);
 
 // Thinking is what the prompt opened, or what think_start at the very begin of the output (white

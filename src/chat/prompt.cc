@@ -260,8 +260,9 @@ class Renderer {
     const bool opened = PromptOpensThinking(rendered, text.think_start);
     if (request_.thinking.mode == ThinkingMode::kOff) {
       if (opened) return StrCat("\n", text.think_end, "\n\n");
-      while (!rendered.empty() && IsSpace(rendered.back())) rendered.remove_suffix(1);
-      if (rendered.ends_with(text.think_end) || model_.template_switches_thinking()) return "";
+      const bool closed =
+          WithoutSpaceBehind(rendered).ends_with(WithoutSpaceBehind(text.think_end));
+      if (closed || model_.template_switches_thinking()) return "";
       return StrCat(text.think_start, "\n\n", text.think_end, "\n\n");
     }
     // A grammar lets the answer open the channel only with a single token.
