@@ -127,6 +127,27 @@ TEST(Answer, ClosesMarksOfSeveralTokensAtTheBudget) {
   EXPECT_EQ(Show(reply), "abc|!||stop");
 }
 
+TEST(Answer, ShowsNoPieceOfTheMarkThatClosesAtTheBudget) {
+  runtime::TextSetup text = WithTemplate(TestText(), "{{ messages[0].content }}[[why]]");
+  text.think_start = "[[why]]";
+  text.think_end = "[[so]]";
+  const TestModel model(std::move(text));
+  const auto mark = static_cast<std::int64_t>(model.chat->think_end_ids().size());
+  ASSERT_GT(mark, 1);
+  ChatRequest request = AskHello();
+  request.thinking.budget_tokens = 4;
+  const Prompt prompt = MustPrompt(model, request);
+  // The model is writing the mark when the budget is used up.
+  EXPECT_EQ(Show(Say(model, prompt, model.EncodeCharacters("abc[[so]]!"))), "abc|!||stop");
+  // What only looks so is closed nevertheless.
+  const Reply stubborn = Say(model, prompt, model.EncodeCharacters("abc[[[[[[[[[[[["));
+  EXPECT_EQ(stubborn.reasoning_tokens, 4 + 6 + mark);
+  // The limit is reached inside the mark.
+  const Reply cut =
+      Say(model, prompt, model.EncodeCharacters("abcde"), {.max_tokens = 4 + mark - 1});
+  EXPECT_EQ(Show(cut), "abcd|||length");
+}
+
 TEST(Answer, DoesNotOpenAChannelOfSeveralTokensThatIsOffOrWasClosed) {
   runtime::TextSetup text =
       WithSpecialTokens(WithTemplate(TestText(),

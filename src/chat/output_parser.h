@@ -52,6 +52,10 @@ class OutputParser {
   std::vector<Event> Finish();
 
   bool in_call() const { return parser_.in_call(); }
+  // The last bytes of the thinking may begin the mark that closes it.
+  bool may_close_thinking() const { return place_ == Place::kThinking && !end_.empty(); }
+  // They do, but the rest of the mark will not come.
+  void DropOpenMark() { end_.Take(); }
   bool in_thinking() const { return place_ == Place::kThinking || place_ == Place::kOpened; }
 
  private:
