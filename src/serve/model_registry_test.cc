@@ -461,6 +461,32 @@ TEST(ModelRegistry, TextCallsWaitForALoadButNotForEver) {
   EXPECT_EQ(registry->Tokenize({.model = "b", .text = "hi"}).error().code, "model_not_found");
 }
 
+TEST(ModelRegistry, TextCallsDoNotWaitAnyMoreOnceTheirWaitsAreEnded) {
+  FakeModels models;
+  std::promise<void> go;
+  models.on_load = [opened = go.get_future().share()](const ModelEntry& entry) {
+    if (entry.name == "a") opened.wait();
+    return Status();
+  };
+  const auto registry = MakeRegistry(models, {.text_wait = std::chrono::minutes(1)});
+  MustAdd(*registry, models.MakeEntry("a"));
+  MustAdd(*registry, models.MakeEntry("b"));
+  EXPECT_EQ(Answered(Ask(*registry, "b")), "b says hello");
+  const auto code_of = [&](const std::string& name) {
+    const auto tokens = registry->Tokenize({.model = name, .text = "hi"});
+    return tokens.ok() ? std::string() : tokens.error().code;
+  };
+  auto waits = std::async(std::launch::async, [&] { return code_of("a"); });
+  EXPECT_TRUE(Eventually([&] { return registry->Report("a")->waiting == 1; }));
+  registry->EndTextWaits();
+  EXPECT_EQ(waits.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(waits.get(), "draining");
+  EXPECT_EQ(registry->Report("a")->waiting, 0);
+  EXPECT_EQ(code_of("a"), "draining");
+  EXPECT_EQ(code_of("b"), "");
+  go.set_value();
+}
+
 TEST(ModelRegistry, FewThreadsWaitForALoadWithTextCalls) {
   FakeModels models;
   std::promise<void> go;
