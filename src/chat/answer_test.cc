@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "chat/conversation_test_util.h"
+#include "chat/token_score.h"
 #include "runtime/batcher.h"
 
 namespace hone::chat {
@@ -333,6 +334,19 @@ TEST(Answer, GivesEachTokenOfTheContentOnce) {
     EXPECT_EQ(token.top[1].id, token.id == 0 ? 1 : 0);
     EXPECT_NEAR(token.top[1].logprob, -norm, 1e-12);
   }
+}
+
+TEST(Answer, GivesNoCandidatesThatOnlyPadTheVocabulary) {
+  const TestModel model(TestText());
+  std::vector<float> logits = Wanting(kTestVocab - 1);  // ids from 645 on have no token
+  logits[5] = 10;
+  const TokenScore score = ScoreToken(&*model.chat->text().tokenizer, logits, 5, 3);
+  ASSERT_EQ(score.top.size(), 3U);
+  EXPECT_EQ(score.top[0].id, 5);
+  EXPECT_EQ(score.top[1].id, 0);
+  EXPECT_EQ(score.top[2].id, 1);
+  EXPECT_NEAR(score.logprob, -10, 0.1) << "of all logits";
+  EXPECT_EQ(ScoreToken(nullptr, logits, 5, 1).top[0].id, kTestVocab - 1);
 }
 
 TEST(Answer, ScoresNeitherThinkingNorMarksNorWhatAStopStringCuts) {
