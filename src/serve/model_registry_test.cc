@@ -547,6 +547,36 @@ TEST(ModelRegistry, AnImportThatFailsLeavesNothingBehind) {
   EXPECT_TRUE(registry->Models().empty());
 }
 
+TEST(ModelRegistry, ImportsOfFilesWithOneNameAtOnceAllGetOne) {
+  FakeModels models;
+  const auto registry = MakeRegistry(models);
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 30;
+  std::vector<ModelEntry> entries;
+  for (int i = 0; i < kThreads; ++i) entries.push_back(models.MakeEntry(StrCat("file", i)));
+  std::atomic<int> failed{0};
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int> there{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        ModelEntry entry = entries[static_cast<std::size_t>(i)];
+        entry.name = StrCat("r", round);
+        ++there;
+        while (there < kThreads) std::this_thread::yield();
+        const std::string told = ImportNow(*registry, entry);
+        if (!told.starts_with(entry.name)) {
+          ++failed;
+          ADD_FAILURE() << told;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(registry->Models().size(), static_cast<std::size_t>(kThreads * kRounds));
+}
+
 TEST(ModelRegistry, AnImportThatFailsForgetsNoModelThatWasThere) {
   FakeModels models;
   models.on_load = [](const ModelEntry&) { return Status(Code::kDataLoss, "no model"); };
