@@ -172,16 +172,25 @@ class Answer::Impl {
     const bool is_thinking = reader_.in_thinking();
     if (was_thinking || is_thinking) ++reasoning_tokens_;
     if (was_thinking && is_thinking) ++channel_tokens_;
-    const auto& budget = options_.plan.thinking_budget;
-    if (budget && is_thinking && channel_tokens_ >= *budget && forced_.empty()) {
+    if (is_thinking && forced_.empty() && MustClose()) {
       forced_.assign(model_.think_end_ids().begin(), model_.think_end_ids().end());
       closed_by_force_ = true;
     }
     return Status();
   }
 
+  // At the budget. A model that may be writing the mark itself gets the tokens to complete it: at
+  // most one for each byte.
+  bool MustClose() const {
+    if (!options_.plan.thinking_budget) return false;
+    const std::int64_t over = channel_tokens_ - *options_.plan.thinking_budget;
+    const auto grace = static_cast<std::int64_t>(model_.text().think_end.size());
+    return over >= (reader_.may_close_thinking() ? grace : 0);
+  }
+
   void End(AnswerEndReason reason, std::string_view kept = "") {
-    Status status = reader_.Finish(kept);
+    const bool cuts_mark = !forced_.empty() && forced_.size() < model_.think_end_ids().size();
+    Status status = reader_.Finish(kept, cuts_mark);
     if (!status.ok()) return Fail(std::move(status));
     SendEnd(reason);
   }

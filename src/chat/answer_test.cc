@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "chat/conversation_test_util.h"
+#include "chat/token_score.h"
 #include "runtime/batcher.h"
 
 namespace hone::chat {
@@ -56,6 +57,19 @@ TEST(Answer, TakesARepeatedMarkAtTheBeginAsPartOfTheChannel) {
   const TestModel model(TestText());
   const Prompt prompt = MustPrompt(model, Thinking(ThinkingMode::kOn));
   EXPECT_EQ(Show(Say(model, prompt, model.Encode("<think>\nA</think>B"))), "A|B||stop");
+}
+
+TEST(Answer, SplitsTheThinkingOfAPromptWhoseMarkEndsInWhiteSpace) {
+  runtime::TextSetup text = WithTemplate(TestText(), "{{ messages[0].content }}<think>{{ '\n' }}");
+  text.think_start = "<think>\n";
+  text.think_end = "</think>\n";
+  const TestModel model(std::move(text));
+  const Prompt prompt = MustPrompt(model, AskHello());
+  EXPECT_TRUE(prompt.opens_thinking);
+  EXPECT_EQ(Show(Say(model, prompt, model.Encode("A</think>\nB"))), "A|B||stop");
+  const Prompt off = MustPrompt(model, Thinking(ThinkingMode::kOff));
+  EXPECT_EQ(off.text, "hello<think>\n\n</think>\n\n\n");
+  EXPECT_EQ(Show(Say(model, off, model.Encode("B"))), "|B||stop");
 }
 
 TEST(Answer, ShowsMarksToItsReaderAlsoWhereTheTokenizerHidesThem) {
@@ -112,6 +126,27 @@ TEST(Answer, ClosesMarksOfSeveralTokensAtTheBudget) {
   Ids script = model.EncodeCharacters("[[why]]abc!");
   const Reply reply = Say(model, MustPrompt(model, request), script);
   EXPECT_EQ(Show(reply), "abc|!||stop");
+}
+
+TEST(Answer, ShowsNoPieceOfTheMarkThatClosesAtTheBudget) {
+  runtime::TextSetup text = WithTemplate(TestText(), "{{ messages[0].content }}[[why]]");
+  text.think_start = "[[why]]";
+  text.think_end = "[[so]]";
+  const TestModel model(std::move(text));
+  const auto mark = static_cast<std::int64_t>(model.chat->think_end_ids().size());
+  ASSERT_GT(mark, 1);
+  ChatRequest request = AskHello();
+  request.thinking.budget_tokens = 4;
+  const Prompt prompt = MustPrompt(model, request);
+  // The model is writing the mark when the budget is used up.
+  EXPECT_EQ(Show(Say(model, prompt, model.EncodeCharacters("abc[[so]]!"))), "abc|!||stop");
+  // What only looks so is closed nevertheless.
+  const Reply stubborn = Say(model, prompt, model.EncodeCharacters("abc[[[[[[[[[[[["));
+  EXPECT_EQ(stubborn.reasoning_tokens, 4 + 6 + mark);
+  // The limit is reached inside the mark.
+  const Reply cut =
+      Say(model, prompt, model.EncodeCharacters("abcde"), {.max_tokens = 4 + mark - 1});
+  EXPECT_EQ(Show(cut), "abcd|||length");
 }
 
 TEST(Answer, DoesNotOpenAChannelOfSeveralTokensThatIsOffOrWasClosed) {
@@ -299,6 +334,19 @@ TEST(Answer, GivesEachTokenOfTheContentOnce) {
     EXPECT_EQ(token.top[1].id, token.id == 0 ? 1 : 0);
     EXPECT_NEAR(token.top[1].logprob, -norm, 1e-12);
   }
+}
+
+TEST(Answer, GivesNoCandidatesThatOnlyPadTheVocabulary) {
+  const TestModel model(TestText());
+  std::vector<float> logits = Wanting(kTestVocab - 1);  // ids from 645 on have no token
+  logits[5] = 10;
+  const TokenScore score = ScoreToken(&*model.chat->text().tokenizer, logits, 5, 3);
+  ASSERT_EQ(score.top.size(), 3U);
+  EXPECT_EQ(score.top[0].id, 5);
+  EXPECT_EQ(score.top[1].id, 0);
+  EXPECT_EQ(score.top[2].id, 1);
+  EXPECT_NEAR(score.logprob, -10, 0.1) << "of all logits";
+  EXPECT_EQ(ScoreToken(nullptr, logits, 5, 1).top[0].id, kTestVocab - 1);
 }
 
 TEST(Answer, ScoresNeitherThinkingNorMarksNorWhatAStopStringCuts) {

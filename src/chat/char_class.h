@@ -24,10 +24,13 @@ inline int HexValue(char c) {
   return -1;
 }
 
-inline std::string_view TrimSpace(std::string_view text) {
-  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
+inline std::string_view WithoutSpaceBehind(std::string_view text) {
   while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
   return text;
+}
+inline std::string_view TrimSpace(std::string_view text) {
+  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
+  return WithoutSpaceBehind(text);
 }
 
 // Whether text is a number as JSON writes it: "007", "+1" and "1." are none.

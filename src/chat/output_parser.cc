@@ -15,7 +15,8 @@ bool IsLineEnd(char c) { return c == '\n' || c == '\r'; }
 }  // namespace
 
 bool PromptOpensThinking(std::string_view prompt, std::string_view think_start) {
-  while (!prompt.empty() && IsSpace(prompt.back())) prompt.remove_suffix(1);
+  prompt = WithoutSpaceBehind(prompt);
+  think_start = WithoutSpaceBehind(think_start);
   return !think_start.empty() && prompt.ends_with(think_start);
 }
 

@@ -27,7 +27,8 @@ struct OutputOptions {
   ToolParserOptions tools;
 };
 
-// Whether a rendered prompt ends in think_start, with nothing but white space behind it.
+// Whether a rendered prompt ends in think_start, with nothing but white space behind it. White
+// space at the end of both is left out.
 bool PromptOpensThinking(std::string_view prompt, std::string_view think_start);
 
 // Thinking is what the prompt opened, or what think_start at the very begin of the output (white
@@ -51,6 +52,10 @@ class OutputParser {
   std::vector<Event> Finish();
 
   bool in_call() const { return parser_.in_call(); }
+  // The last bytes of the thinking may begin the mark that closes it.
+  bool may_close_thinking() const { return place_ == Place::kThinking && !end_.empty(); }
+  // They do, but the rest of the mark will not come.
+  void DropOpenMark() { end_.Take(); }
   bool in_thinking() const { return place_ == Place::kThinking || place_ == Place::kOpened; }
 
  private:

@@ -107,7 +107,10 @@ TEST(OutputParser, SeesThePromptThatOpensThinking) {
   EXPECT_TRUE(PromptOpensThinking("x<think>", "<think>"));
   EXPECT_FALSE(PromptOpensThinking("<|im_start|>assistant\n<think>\n\n</think>\n\n", "<think>"));
   EXPECT_FALSE(PromptOpensThinking("<|im_start|>assistant\n", "<think>"));
+  EXPECT_TRUE(PromptOpensThinking("x<think>", "<think>\n"));
+  EXPECT_TRUE(PromptOpensThinking("<|channel>thought\n", "<|channel>thought\n"));
   EXPECT_FALSE(PromptOpensThinking("anything", ""));
+  EXPECT_FALSE(PromptOpensThinking("anything\n", "\n"));
 }
 
 TEST(OutputParser, CountsOpenUtf8Bytes) {

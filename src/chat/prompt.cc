@@ -260,8 +260,9 @@ class Renderer {
     const bool opened = PromptOpensThinking(rendered, text.think_start);
     if (request_.thinking.mode == ThinkingMode::kOff) {
       if (opened) return StrCat("\n", text.think_end, "\n\n");
-      while (!rendered.empty() && IsSpace(rendered.back())) rendered.remove_suffix(1);
-      if (rendered.ends_with(text.think_end) || model_.template_switches_thinking()) return "";
+      const bool closed =
+          WithoutSpaceBehind(rendered).ends_with(WithoutSpaceBehind(text.think_end));
+      if (closed || model_.template_switches_thinking()) return "";
       return StrCat(text.think_start, "\n\n", text.think_end, "\n\n");
     }
     // A grammar lets the answer open the channel only with a single token.
@@ -319,10 +320,10 @@ class Trimmer {
   Ids ids_;
 };
 
-RequestStatus CheckModel(const ChatModel& model) {
+// part: what needs the tokenizer.
+RequestStatus CheckModel(const ChatModel& model, RequestPart part) {
   if (!model.text().tokenizer) {
-    return Unsupported(RequestPart::kMessages,
-                       StrCat("no tokenizer: ", model.text().tokenizer_error));
+    return Unsupported(part, StrCat("no tokenizer: ", model.text().tokenizer_error));
   }
   return {};
 }
@@ -348,7 +349,7 @@ RequestResult<AnswerPlan> MakePlan(const ChatModel& model, const ChatRequest& re
 }
 
 RequestStatus CheckRequest(const ChatModel& model, const ChatRequest& request) {
-  HONE_TRY(CheckModel(model));
+  HONE_TRY(CheckModel(model, RequestPart::kMessages));
   HONE_TRY(CheckThinking(model, request.thinking));
   const bool needs_call =
       request.tool_choice == ToolChoice::kRequired || request.tool_choice == ToolChoice::kNamed;
@@ -419,7 +420,7 @@ RequestResult<std::string> RenderPrompt(const ChatModel& model, const ChatReques
 
 RequestResult<Prompt> MakeTextPrompt(const ChatModel& model, std::string_view text,
                                      const PromptLimits& limits) {
-  HONE_TRY(CheckModel(model));
+  HONE_TRY(CheckModel(model, RequestPart::kPrompt));
   auto encoded = model.text().tokenizer->Encode(text, {.add_special_tokens = true});
   if (!encoded.ok()) return MakeRequestError(std::move(encoded).status(), RequestPart::kPrompt);
   Ids& ids = *encoded;

@@ -403,6 +403,18 @@ TEST(Prompt, OfPlainTextHasOneBeginToken) {
   EXPECT_EQ(empty->ids, Ids{0});
 }
 
+TEST(Prompt, OfPlainTextNeedsATokenizer) {
+  runtime::TextSetup text = TestText();
+  text.tokenizer.reset();
+  text.tokenizer_error = "it is another kind";
+  const TestModel model(std::move(text));
+  const auto prompt = MakeTextPrompt(*model, "a", {});
+  ASSERT_FALSE(prompt.ok());
+  EXPECT_EQ(prompt.error().part, RequestPart::kPrompt);
+  EXPECT_EQ(prompt.error().message, "no tokenizer: it is another kind");
+  EXPECT_EQ(PromptErrorText(model, AskHello()), "messages: no tokenizer: it is another kind");
+}
+
 TEST(Prompt, OfIdsIsChecked) {
   const TestModel model(TestText());
   auto prompt = MakeIdsPrompt(*model, {0, 703}, {.context = 2});

@@ -56,8 +56,9 @@ Status ReplyReader::Push(std::int32_t id, std::optional<TokenScore> score) {
   return Status();
 }
 
-Status ReplyReader::Finish(std::string_view kept) {
+Status ReplyReader::Finish(std::string_view kept, bool cuts_mark) {
   HONE_TRY(stream_.Finish(kept));
+  if (parser_ && cuts_mark) parser_->DropOpenMark();
   if (parser_) Take(parser_->Finish());
   CloseCall();
   if (scored_ && !filter_.stopped() && !in_thinking()) AddContent("", trace_.TakeWaiting());

@@ -33,11 +33,13 @@ class ReplyReader {
 
   // The next token. score: if log-probabilities are asked for.
   Status Push(std::int32_t id, std::optional<TokenScore> score);
-  // No more tokens. kept: text of a stop token that belongs to the answer. Nothing may follow.
-  Status Finish(std::string_view kept);
+  // No more tokens. kept: text of a stop token that belongs to the answer. cuts_mark: the answer
+  // ends inside a mark that was to close the thinking. Nothing may follow.
+  Status Finish(std::string_view kept, bool cuts_mark = false);
 
   // A stop string has ended the answer.
   bool stopped() const { return stopped_ || filter_.stopped(); }
+  bool may_close_thinking() const { return parser_ && parser_->may_close_thinking(); }
   bool in_thinking() const { return parser_ && parser_->in_thinking(); }
   // There is content or a call already.
   bool begun() const { return begun_; }

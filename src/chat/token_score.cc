@@ -33,8 +33,10 @@ std::string BytesOf(const bridge::Tokenizer* tokenizer, std::int32_t id) {
   return bytes.ok() ? *std::move(bytes) : std::string();
 }
 
-// The ids of the largest logits, in order.
-std::vector<std::int32_t> LargestIds(std::span<const float> logits, std::int64_t count) {
+// The ids of the largest logits, in order. Ids that only pad the vocabulary are left out: nothing
+// can choose them.
+std::vector<std::int32_t> LargestIds(const bridge::Tokenizer* tokenizer,
+                                     std::span<const float> logits, std::int64_t count) {
   const auto before = [&](std::int32_t a, std::int32_t b) {
     const float x = logits[static_cast<std::size_t>(a)];
     const float y = logits[static_cast<std::size_t>(b)];
@@ -44,8 +46,10 @@ std::vector<std::int32_t> LargestIds(std::span<const float> logits, std::int64_t
   for (std::size_t i = 0; count > 0 && i < logits.size(); ++i) {
     const auto id = static_cast<std::int32_t>(i);
     if (std::isnan(logits[i])) continue;
-    if (static_cast<std::int64_t>(heap.size()) == count) {
-      if (!before(id, heap.front())) continue;
+    const bool is_full = static_cast<std::int64_t>(heap.size()) == count;
+    if (is_full && !before(id, heap.front())) continue;
+    if (tokenizer != nullptr && !tokenizer->TokenBytes(id).ok()) continue;
+    if (is_full) {
       std::pop_heap(heap.begin(), heap.end(), before);
       heap.pop_back();
     }
@@ -66,7 +70,7 @@ TokenScore ScoreToken(const bridge::Tokenizer* tokenizer, std::span<const float>
     return std::isnan(logit) || std::isinf(norm) ? kNever : std::min(logit - norm, 0.0);
   };
   TokenScore score{id, BytesOf(tokenizer, id), logprob(id), {}};
-  for (const std::int32_t candidate : LargestIds(logits, num_top)) {
+  for (const std::int32_t candidate : LargestIds(tokenizer, logits, num_top)) {
     score.top.push_back({candidate, BytesOf(tokenizer, candidate), logprob(candidate)});
   }
   return score;

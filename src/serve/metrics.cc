@@ -155,10 +155,19 @@ Histogram& Metrics::AddHistogram(std::string_view name, std::string_view help,
   return *series.histogram;
 }
 
+void Metrics::Remove(std::string_view name, const MetricLabels& labels) {
+  const std::lock_guard lock(mutex_);
+  for (Family& family : families_) {
+    if (family.name != name) continue;
+    std::erase_if(family.series, [&](const auto& series) { return series->labels == labels; });
+  }
+}
+
 std::string Metrics::Render() const {
   const std::lock_guard lock(mutex_);
   std::string out;
   for (const Family& family : families_) {
+    if (family.series.empty()) continue;
     constexpr std::array<std::string_view, 3> kTypes = {"counter", "gauge", "histogram"};
     out.append("# HELP ").append(family.name).append(" ");
     AppendEscaped(out, family.help, /*quotes=*/false);

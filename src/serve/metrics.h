@@ -66,7 +66,7 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 // Asking twice for the same name and labels gives the same object. A name that Prometheus does not
 // allow, or one that has another type already, ends the program: names are ours. Objects live as
-// long as the registry. Keep values of labels few: each makes a new series for ever.
+// long as the registry, or until they are removed. Keep values of labels few: each makes a series.
 class Metrics {
  public:
   Counter& AddCounter(std::string_view name, std::string_view help, MetricLabels labels = {});
@@ -76,6 +76,10 @@ class Metrics {
                 MetricLabels labels = {});
   Histogram& AddHistogram(std::string_view name, std::string_view help, std::vector<double> bounds,
                           MetricLabels labels = {});
+
+  // The object with that name and these labels is gone, if there is one. Nobody may use it any
+  // more.
+  void Remove(std::string_view name, const MetricLabels& labels);
 
   // The content of /metrics, of the type kContentType.
   std::string Render() const;

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -124,6 +125,23 @@ ApiResult<const bridge::Tokenizer*> FindTokenizer(const chat::ChatModel& model,
   return openai::UnsupportedField(
       field, StrCat("this model has no tokenizer that Hone can read",
                     text.tokenizer_error.empty() ? "" : ": ", text.tokenizer_error));
+}
+
+// Of an echo, they are all in memory until the answer is complete, and the thread that drives the
+// model makes their text.
+constexpr std::int64_t kMaxEchoCandidates = 2'000'000;
+
+ApiStatus CheckEcho(const GenerateRequest& request, std::span<const chat::Prompt> prompts) {
+  if (!request.echo || !request.logprobs) return ApiStatus();
+  std::int64_t tokens = 0;
+  for (const chat::Prompt& prompt : prompts) tokens += static_cast<std::int64_t>(prompt.ids.size());
+  const std::int64_t candidates = tokens * request.n * (request.top_logprobs + 1);
+  if (candidates <= kMaxEchoCandidates) return ApiStatus();
+  return openai::InvalidField(
+      "logprobs",
+      StrCat("the echo would have ", candidates,
+             " log-probabilities (tokens of all prompts x n x (logprobs + 1)), at most ",
+             kMaxEchoCandidates, " can be asked for; send fewer prompts at once"));
 }
 
 ApiError OutsideVocabulary(std::string field, std::int64_t id, std::int64_t vocab) {
@@ -263,6 +281,7 @@ ApiResult<std::shared_ptr<openai::RunningRequest>> ModelBackend::Start(
   HONE_TRY(CheckRoom());  // before the work of making prompts
   HONE_TRY(CheckRequest(request));
   HONE_ASSIGN(std::vector<chat::Prompt> prompts, MakePrompts(request));
+  HONE_TRY(CheckEcho(request, prompts));
   EventSettings settings;
   settings.n = request.n;
   settings.on_end = options_.on_end;

@@ -278,6 +278,49 @@ TEST_F(ModelBackendTest, EchoesPromptsWithLogprobs) {
   EXPECT_EQ(At(echoed, "usage.completion_tokens").AsInt(), 0);
 }
 
+// A tokenizer that begins every text with a space.
+TEST_F(ModelBackendTest, OffsetsOfAnEchoAreThoseOfTheGivenText) {
+  auto source = ReadFile(HONE_SHARED_DATA "/golden/families/llama-gqa8/hf/tokenizer.json");
+  ASSERT_TRUE(source.ok());
+  const std::string plain = "\"add_prefix_space\":false";
+  const std::size_t at = source->find(plain);
+  ASSERT_NE(at, std::string::npos);
+  source->replace(at, plain.size(), "\"add_prefix_space\":true");
+  runtime::TextSetup text = FamilyText();
+  auto tokenizer = bridge::Tokenizer::FromJson(*source);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.message();
+  text.tokenizer = *std::move(tokenizer);
+  ModelBackend model(MakeEngine(std::move(text)), {});
+  for (const std::string& prompt : {std::string("Hello you"), std::string(" Hello you")}) {
+    const Json echoed = Ask(model, kCompletions,
+                            "{'prompt':'" + prompt + "','max_tokens':0,'logprobs':0,'echo':true}")
+                            ->json();
+    const std::string shown = TextAt(echoed, "choices[0].text");
+    EXPECT_EQ(shown, prompt);
+    const Json tokens = At(echoed, "choices[0].logprobs.tokens");
+    std::string joined;
+    for (std::size_t i = 0; i < tokens.AsArray().size(); ++i) {
+      const std::string offset = StrCat("choices[0].logprobs.text_offset[", i, "]");
+      EXPECT_EQ(At(echoed, offset).AsInt(), static_cast<std::int64_t>(joined.size())) << i;
+      joined += tokens.AsArray()[i].AsString();
+    }
+    EXPECT_EQ(joined, prompt);
+  }
+}
+
+TEST_F(ModelBackendTest, RefusesEchoesWithTooManyLogprobs) {
+  std::string prompt = "[5";
+  for (int i = 1; i < 500; ++i) prompt += ",6";
+  std::string prompts = prompt + "]";
+  for (int i = 1; i < 12; ++i) prompts += "," + prompt + "]";
+  // 12 x 500 x 16 x 21 is more than 2,000,000.
+  const auto sink =
+      Ask(backend(), kCompletions,
+          "{'prompt':[" + prompts + "],'n':16,'max_tokens':0,'logprobs':20,'echo':true}");
+  ExpectError(*sink, 400, "invalid_value", "logprobs");
+  EXPECT_NE(sink->body().find("2016000 log-probabilities"), std::string::npos) << sink->body();
+}
+
 // A model with tools and thinking: random weights do what the grammars make them do.
 TEST_F(ModelBackendTest, CallsToolsAndFollowsFormats) {
   auto source = ReadFile(HONE_SHARED_DATA "/data/minicpm5/chat_template.jinja");

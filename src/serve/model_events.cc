@@ -68,6 +68,26 @@ std::size_t CountUnseen(const bridge::Tokenizer& tokenizer, std::span<const std:
   return unseen;
 }
 
+// Whether the tokens spell the text with one space more in front.
+bool HasAddedSpace(const bridge::Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                   std::string_view text) {
+  std::size_t at = 0;  // in the space and the text
+  for (const std::int32_t id : ids) {
+    const auto bytes = tokenizer.TokenBytes(id);
+    if (!bytes.ok()) return false;
+    std::string_view rest = *bytes;
+    if (at == 0 && !rest.empty()) {
+      if (rest[0] != ' ') return false;
+      rest.remove_prefix(1);
+      at = 1;
+    }
+    if (rest.empty()) continue;
+    if (!text.substr(at - 1).starts_with(rest)) return false;
+    at += rest.size();
+  }
+  return at == text.size() + 1;
+}
+
 openai::ApiError EndError(const Status& status) {
   if (status.code() == Code::kCancelled) {
     return openai::Unavailable("cancelled", std::string(status.message()), 1);
@@ -105,7 +125,11 @@ std::vector<Echo> MakeEchoes(const chat::ChatModel& model, std::span<const chat:
   std::vector<Echo> echoes;
   for (const chat::Prompt& prompt : prompts) {
     Echo echo{.text = prompt.text};
-    if (tokenizer) echo.unseen_tokens = CountUnseen(*tokenizer, prompt.ids, prompt.text);
+    if (tokenizer) {
+      const std::span<const std::int32_t> ids = prompt.ids;
+      echo.unseen_tokens = CountUnseen(*tokenizer, ids, echo.text);
+      echo.added_space = HasAddedSpace(*tokenizer, ids.subspan(echo.unseen_tokens), echo.text);
+    }
     echoes.push_back(std::move(echo));
   }
   return echoes;
@@ -139,8 +163,10 @@ bool EventAdapter::OnEcho(std::int64_t choice, std::span<const chat::PromptToken
   openai::PromptEcho out{.text = echo.text};
   for (const chat::PromptToken& token : scores) {
     const bool seen = out.tokens.size() >= echo.unseen_tokens;
+    std::string bytes = seen ? token.bytes : "";
+    if (echo.added_space && out.tokens.size() == echo.unseen_tokens) bytes.erase(0, 1);
     out.tokens.push_back({.id = token.id,
-                          .bytes = seen ? token.bytes : "",
+                          .bytes = std::move(bytes),
                           .logprob = token.logprob,
                           .top = ToCandidates(token.top)});
   }

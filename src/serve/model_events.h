@@ -25,6 +25,8 @@ struct Echo {
   std::string text;
   // Tokens at the beginning that are not in the text, such as BOS in front of a given text.
   std::size_t unseen_tokens = 0;
+  // The bytes of the first token behind them begin with a space that the tokenizer has put there.
+  bool added_space = false;
 };
 // Of a prompt of ids the text has the names of special tokens.
 std::vector<Echo> MakeEchoes(const chat::ChatModel& model, std::span<const chat::Prompt> prompts);

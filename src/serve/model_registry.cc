@@ -89,12 +89,12 @@ class ModelRequest final : public EventSink,
 
   bool OnEvent(const Event& event) override { return sink_->OnEvent(event); }
   void OnDone(const openai::Usage& usage) override {
+    End();  // first: the client may ask for another model at once, and need this one's memory
     TakeSink()->OnDone(usage);
-    End();
   }
   void OnError(const ApiError& error) override {
-    TakeSink()->OnError(error);
     End();
+    TakeSink()->OnError(error);
   }
 
  private:
@@ -125,22 +125,28 @@ class ModelRequest final : public EventSink,
 
 // One call that waits until its model is there.
 struct TextWait {
-  std::mutex mutex;
-  std::condition_variable changed;
   bool given_up = false;
   std::shared_ptr<ModelPin> pin;
   std::optional<ApiError> error;
-
-  void Tell(std::shared_ptr<ModelPin> given, const ApiError* fault) {
-    const std::lock_guard lock(mutex);
-    if (given_up) return;  // `given` goes with its parameter, after the lock
-    pin = std::move(given);
-    if (fault != nullptr) error = *fault;
-    changed.notify_all();
-  }
 };
 
 }  // namespace
+
+// The few calls that wait.
+struct TextWaits {
+  std::mutex mutex;  // guards what follows, and each TextWait
+  std::condition_variable changed;
+  int count = 0;
+  bool ended = false;
+
+  void Tell(TextWait& wait, std::shared_ptr<ModelPin> given, const ApiError* fault) {
+    const std::lock_guard lock(mutex);
+    if (wait.given_up) return;  // `given` goes with its parameter, after the lock
+    wait.pin = std::move(given);
+    if (fault != nullptr) wait.error = *fault;
+    changed.notify_all();
+  }
+};
 
 const char* ModelConditionName(ModelCondition condition) {
   switch (condition) {
@@ -179,7 +185,8 @@ Result<std::unique_ptr<ModelRegistry>> ModelRegistry::Create(ModelFactory factor
   return std::unique_ptr<ModelRegistry>(new ModelRegistry(std::move(slots)));
 }
 
-ModelRegistry::ModelRegistry(std::shared_ptr<ModelSlots> slots) : slots_(std::move(slots)) {}
+ModelRegistry::ModelRegistry(std::shared_ptr<ModelSlots> slots)
+    : slots_(std::move(slots)), text_waits_(std::make_shared<TextWaits>()) {}
 ModelRegistry::~ModelRegistry() { slots_->Shutdown(); }
 
 Status ModelRegistry::Add(ModelEntry entry) { return slots_->Add(std::move(entry)); }
@@ -239,31 +246,47 @@ ApiResult<std::shared_ptr<RunningRequest>> ModelRegistry::Start(openai::Generate
   return std::shared_ptr<RunningRequest>(std::move(running));
 }
 
+void ModelRegistry::EndTextWaits() {
+  const std::lock_guard lock(text_waits_->mutex);
+  text_waits_->ended = true;
+  text_waits_->changed.notify_all();
+}
+
 ApiResult<std::shared_ptr<ModelPin>> ModelRegistry::LoadedNow(const std::string& name) {
-  auto wait = std::make_shared<TextWait>();
-  const ApiError loading =
-      openai::Unavailable("loading", "the model is being loaded; try again", kRetryLoadingSeconds);
-  if (++num_text_waits_ > kMaxTextWaits) {
-    const auto report = Report(name);
-    if (report && report->condition != ModelCondition::kLoaded) {
-      --num_text_waits_;
-      return loading;
+  const std::shared_ptr<TextWaits> waits = text_waits_;
+  std::unique_lock lock(waits->mutex);
+  const auto refused = [&] {
+    if (waits->ended) {
+      return openai::Unavailable("draining", "the server is about to stop", kRetryLoadingSeconds);
     }
+    return openai::Unavailable("loading", "the model is being loaded; try again",
+                               kRetryLoadingSeconds);
+  };
+  if (waits->ended || waits->count >= kMaxTextWaits) {  // then it must be there already
+    lock.unlock();
+    const auto report = Report(name);
+    lock.lock();
+    if (report && report->condition != ModelCondition::kLoaded) return refused();
   }
-  const std::uint64_t ticket = slots_->Use(
-      name, /*even_if_tight=*/false, [wait](std::shared_ptr<ModelPin> pin, const ApiError* error) {
-        wait->Tell(std::move(pin), error);
-      });
-  std::unique_lock lock(wait->mutex);
-  const bool told = wait->changed.wait_for(lock, slots_->options().text_wait, [&] {
-    return wait->pin != nullptr || wait->error.has_value();
-  });
-  --num_text_waits_;
+  ++waits->count;
+  lock.unlock();
+  auto wait = std::make_shared<TextWait>();
+  const std::uint64_t ticket =
+      slots_->Use(name, /*even_if_tight=*/false,
+                  [waits, wait](std::shared_ptr<ModelPin> pin, const ApiError* error) {
+                    waits->Tell(*wait, std::move(pin), error);
+                  });
+  lock.lock();
+  const auto told = [&] { return wait->pin != nullptr || wait->error.has_value(); };
+  waits->changed.wait_for(lock, slots_->options().text_wait,
+                          [&] { return told() || waits->ended; });
+  --waits->count;
   wait->given_up = true;
-  if (!told) {
+  if (!told()) {
+    const ApiError error = refused();
     lock.unlock();
     slots_->Leave(name, ticket);
-    return loading;
+    return error;
   }
   if (wait->error) return *wait->error;
   return std::move(wait->pin);

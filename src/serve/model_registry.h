@@ -3,7 +3,6 @@
 // Models by name, loaded when they are asked for and unloaded when nobody uses them.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -21,6 +20,7 @@ namespace hone::serve {
 
 class ModelPin;
 class ModelSlots;
+struct TextWaits;
 
 struct RegistryOptions {
   std::chrono::milliseconds idle_unload{0};  // without a request; 0: models stay loaded
@@ -79,6 +79,10 @@ class ModelRegistry final : public openai::Backend {
   using Loaded = std::function<void(Status status)>;
   void Preload(const std::string& name, Loaded done);
 
+  // Ends the waits of Tokenize, Detokenize and Render for loads: no more of them will wait. The
+  // models that are loaded go on.
+  void EndTextWaits();
+
   // In the order of Add.
   std::vector<ModelReport> Reports() const;
   std::optional<ModelReport> Report(const std::string& name) const;
@@ -98,7 +102,7 @@ class ModelRegistry final : public openai::Backend {
   openai::ApiResult<std::shared_ptr<ModelPin>> LoadedNow(const std::string& name);
 
   std::shared_ptr<ModelSlots> slots_;
-  std::atomic<int> num_text_waits_{0};
+  std::shared_ptr<TextWaits> text_waits_;
 };
 
 // A name for a model at path: "m" of "/models/m.litertlm", "SmolLM2" of "/models/SmolLM2/".

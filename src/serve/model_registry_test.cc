@@ -302,9 +302,9 @@ TEST(ModelRegistry, ALoadWaitsForTheMemoryOfAModelThatIsJustUnloaded) {
   };
   const Machine machine = {
       .total = 100'000'000, .each = 60'000'000, .models = &models, .names = {"a", "b"}};
-  const auto registry =
-      MakeRegistry(models, {.idle_unload = milliseconds(20),
-                            .available_memory = [&] { return machine.Available(); }});
+  const auto registry = MakeRegistry(
+      models,
+      {.idle_unload = milliseconds(20), .available_memory = [&] { return machine.Available(); }});
   for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
   EXPECT_EQ(Answered(Ask(*registry, "a")), "a says hello");
   EXPECT_TRUE(
@@ -339,6 +339,36 @@ TEST(ModelRegistry, ALoadWaitsWhileSomebodyLooksAtAModelThatCouldGo) {
   EXPECT_EQ(Answered(asked), "b says hello");
   looker.join();
   EXPECT_EQ(models.closed("a"), 1);
+}
+
+// Looks at the registry when its request ends.
+class LookingSink final : public openai::EventSink {
+ public:
+  explicit LookingSink(ModelRegistry& registry) : registry_(registry) {}
+  bool OnEvent(const openai::Event&) override { return true; }
+  void OnDone(const openai::Usage&) override { requests_ = registry_.Report("a")->requests; }
+  void OnError(const openai::ApiError&) override { OnDone({}); }
+  std::int64_t requests() const { return requests_; }
+
+ private:
+  ModelRegistry& registry_;
+  std::int64_t requests_ = -1;
+};
+
+TEST(ModelRegistry, AModelIsFreeBeforeItsClientKnowsTheEnd) {
+  FakeModels models;
+  const auto registry = MakeRegistry(models);
+  MustAdd(*registry, models.MakeEntry("a"));
+  Answered(Ask(*registry, "a"));
+  EXPECT_TRUE(Eventually([&] { return registry->Report("a")->requests == 0; }));
+  const auto good = std::make_shared<LookingSink>(*registry);
+  ASSERT_TRUE(registry->Start(ChatOf("a", "hold"), good).ok());
+  models.WaitForHeld(0)->Done();
+  EXPECT_EQ(good->requests(), 0);
+  const auto bad = std::make_shared<LookingSink>(*registry);
+  ASSERT_TRUE(registry->Start(ChatOf("a", "hold"), bad).ok());
+  models.WaitForHeld(1)->Fail(openai::Internal("broken"));
+  EXPECT_EQ(bad->requests(), 0);
 }
 
 TEST(ModelRegistry, LoadsTwoModelsAtOnce) {
@@ -431,6 +461,32 @@ TEST(ModelRegistry, TextCallsWaitForALoadButNotForEver) {
   EXPECT_EQ(registry->Tokenize({.model = "b", .text = "hi"}).error().code, "model_not_found");
 }
 
+TEST(ModelRegistry, TextCallsDoNotWaitAnyMoreOnceTheirWaitsAreEnded) {
+  FakeModels models;
+  std::promise<void> go;
+  models.on_load = [opened = go.get_future().share()](const ModelEntry& entry) {
+    if (entry.name == "a") opened.wait();
+    return Status();
+  };
+  const auto registry = MakeRegistry(models, {.text_wait = std::chrono::minutes(1)});
+  MustAdd(*registry, models.MakeEntry("a"));
+  MustAdd(*registry, models.MakeEntry("b"));
+  EXPECT_EQ(Answered(Ask(*registry, "b")), "b says hello");
+  const auto code_of = [&](const std::string& name) {
+    const auto tokens = registry->Tokenize({.model = name, .text = "hi"});
+    return tokens.ok() ? std::string() : tokens.error().code;
+  };
+  auto waits = std::async(std::launch::async, [&] { return code_of("a"); });
+  EXPECT_TRUE(Eventually([&] { return registry->Report("a")->waiting == 1; }));
+  registry->EndTextWaits();
+  EXPECT_EQ(waits.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(waits.get(), "draining");
+  EXPECT_EQ(registry->Report("a")->waiting, 0);
+  EXPECT_EQ(code_of("a"), "draining");
+  EXPECT_EQ(code_of("b"), "");
+  go.set_value();
+}
+
 TEST(ModelRegistry, FewThreadsWaitForALoadWithTextCalls) {
   FakeModels models;
   std::promise<void> go;
@@ -489,6 +545,36 @@ TEST(ModelRegistry, AnImportThatFailsLeavesNothingBehind) {
   const std::string gone = ImportNow(*registry, {.name = "b", .path = "/no/such/file.gguf"});
   EXPECT_NE(gone.find("no such file"), std::string::npos) << gone;
   EXPECT_TRUE(registry->Models().empty());
+}
+
+TEST(ModelRegistry, ImportsOfFilesWithOneNameAtOnceAllGetOne) {
+  FakeModels models;
+  const auto registry = MakeRegistry(models);
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 30;
+  std::vector<ModelEntry> entries;
+  for (int i = 0; i < kThreads; ++i) entries.push_back(models.MakeEntry(StrCat("file", i)));
+  std::atomic<int> failed{0};
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int> there{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        ModelEntry entry = entries[static_cast<std::size_t>(i)];
+        entry.name = StrCat("r", round);
+        ++there;
+        while (there < kThreads) std::this_thread::yield();
+        const std::string told = ImportNow(*registry, entry);
+        if (!told.starts_with(entry.name)) {
+          ++failed;
+          ADD_FAILURE() << told;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(registry->Models().size(), static_cast<std::size_t>(kThreads * kRounds));
 }
 
 TEST(ModelRegistry, AnImportThatFailsForgetsNoModelThatWasThere) {

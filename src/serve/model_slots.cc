@@ -41,6 +41,13 @@ ApiError LoadError(const ModelSlot& slot) {
   return error;
 }
 
+Status CheckName(const std::string& name) {
+  if (IsModelName(name)) return Status();
+  return Status(Code::kInvalidArgument,
+                StrCat("model name '", openai::ShortText(name),
+                       "': expected 1 to 128 bytes of UTF-8 without control characters"));
+}
+
 ApiError Draining() {
   return openai::Unavailable("draining", "the server is about to stop", kRetryLoadingSeconds);
 }
@@ -98,51 +105,65 @@ ModelSlots::Slot ModelSlots::Find(const std::string& name) const {
   return found == slots_.end() ? nullptr : *found;
 }
 
-Status ModelSlots::Add(ModelEntry entry) {
-  if (!IsModelName(entry.name)) {
-    return Status(Code::kInvalidArgument,
-                  StrCat("model name '", openai::ShortText(entry.name),
-                         "': expected 1 to 128 bytes of UTF-8 without control characters"));
-  }
+Result<ModelSlots::Slot> ModelSlots::MakeSlot(ModelEntry entry) {
   auto slot = std::make_shared<ModelSlot>();
   HONE_ASSIGN(slot->file_bytes, ModelFileBytes(entry.path));
   if (entry.created == 0) entry.created = FileSeconds(entry.path);
-  slot->info.id = entry.name;
   slot->info.created = entry.created;
   slot->info.context_tokens = entry.context.value_or(0);
   slot->info.loaded = false;
   slot->entry = std::move(entry);
-  const std::lock_guard lock(mutex_);
-  if (const Slot other = Find(slot->entry.name)) {
+  return slot;
+}
+
+Status ModelSlots::Insert(Slot slot) {
+  const std::string& name = slot->entry.name;
+  if (const Slot other = Find(name)) {
     return Status(Code::kInvalidArgument,
-                  StrCat("two models are named '", slot->entry.name, "': ", other->entry.path,
-                         " and ", slot->entry.path, "; write NAME=PATH to name them"));
+                  StrCat("two models are named '", name, "': ", other->entry.path, " and ",
+                         slot->entry.path, "; write NAME=PATH to name them"));
   }
   if (slots_.size() >= kMaxModels) {
     return Status(Code::kInvalidArgument, StrCat("there are ", kMaxModels, " models already"));
   }
+  slot->info.id = name;
   slots_.push_back(std::move(slot));
   return Status();
 }
 
-Result<ModelSlots::Added> ModelSlots::AddOrFind(ModelEntry entry) {
-  const std::string stem = entry.name;
+Status ModelSlots::Add(ModelEntry entry) {
+  HONE_TRY(CheckName(entry.name));
+  HONE_ASSIGN(Slot slot, MakeSlot(std::move(entry)));
+  const std::lock_guard lock(mutex_);
+  return Insert(std::move(slot));
+}
+
+ModelSlots::Slot ModelSlots::FindSame(const ModelEntry& entry, std::string& name) const {
+  name = entry.name;
   for (int number = 2;; ++number) {
-    {
-      const std::lock_guard lock(mutex_);
-      const Slot slot = Find(entry.name);
-      const bool same = slot && slot->entry.path == entry.path &&
-                        slot->entry.context == entry.context &&
-                        slot->entry.thinking == entry.thinking;
-      if (same) return Added{entry.name, /*is_new=*/false};
-      if (slot) {
-        entry.name = StrCat(stem, "-", number);
-        continue;
-      }
-    }
-    HONE_TRY(Add(entry));
-    return Added{entry.name, /*is_new=*/true};
+    const Slot slot = Find(name);
+    const bool same =
+        !slot || (slot->entry.path == entry.path && slot->entry.context == entry.context &&
+                  slot->entry.thinking == entry.thinking);
+    if (same) return slot;
+    name = StrCat(entry.name, "-", number);
   }
+}
+
+Result<ModelSlots::Added> ModelSlots::AddOrFind(ModelEntry entry) {
+  std::string name;
+  {
+    const std::lock_guard lock(mutex_);
+    if (FindSame(entry, name)) return Added{name, /*is_new=*/false};
+  }
+  HONE_ASSIGN(Slot slot, MakeSlot(entry));
+  const std::lock_guard lock(mutex_);
+  // Others may have been added meanwhile.
+  if (FindSame(entry, name)) return Added{name, /*is_new=*/false};
+  HONE_TRY(CheckName(name));
+  slot->entry.name = name;
+  HONE_TRY(Insert(std::move(slot)));
+  return Added{name, /*is_new=*/true};
 }
 
 void ModelSlots::Forget(const std::string& name) {

@@ -107,7 +107,13 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   using Lock = std::unique_lock<std::mutex>;
   using Clock = std::chrono::steady_clock;
 
+  // A slot for the model, of nobody yet. Does not need the lock.
+  static Result<Slot> MakeSlot(ModelEntry entry);
   // These need the lock.
+  // The entry's own model, among those of its name and that name with a number; else name is the
+  // first that is free.
+  Slot FindSame(const ModelEntry& entry, std::string& name) const;
+  Status Insert(Slot slot);
   Slot Find(const std::string& name) const;
   std::shared_ptr<ModelPin> MakePin(const Slot& slot, bool counts);
   std::optional<openai::ApiError> WhyNotNow(const Slot& slot, const std::string& name) const;

@@ -79,7 +79,10 @@ void Server::SetReady() {
   phase_.compare_exchange_strong(loading, Phase::kOk);
 }
 
-void Server::BeginDrain() { phase_ = Phase::kDraining; }
+void Server::BeginDrain() {
+  phase_ = Phase::kDraining;
+  registry_.EndTextWaits();
+}
 
 void Server::Stop(milliseconds drain_time) {
   BeginDrain();

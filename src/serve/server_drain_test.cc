@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -127,6 +129,24 @@ TEST_F(ServerDrainTest, ARequestThatWaitsForALoadEndsWithTheServer) {
   EXPECT_EQ(client.ReceiveAnswer().status, 503);
   go = true;
   registry_.reset();  // the load that looks at `go` ends first
+}
+
+TEST_F(ServerDrainTest, StopDoesNotWaitForATextCallThatWaitsForALoad) {
+  std::atomic<bool> go{false};
+  models_.on_load = [&](const ModelEntry&) {
+    while (!go) SleepMs(1);
+    return Status();
+  };
+  TestClient client(server_->port());
+  client.Send(Post("/tokenize", R"({"content":"x"})"));
+  EXPECT_TRUE(Eventually([&] { return registry_->Report("m")->waiting == 1; }));
+  const auto began = std::chrono::steady_clock::now();
+  server_->Stop(milliseconds(2'000));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4));
+  const Answer answer = client.ReceiveAnswer();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(TextAt(ParseText(answer.body), "error.code"), "draining");
+  go = true;
 }
 
 }  // namespace

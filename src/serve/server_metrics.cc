@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/server_metrics.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
@@ -129,6 +130,41 @@ void ServerMetrics::CountAnswer(const Outcome& outcome) {
       .Observe(static_cast<double>(usage.completion_tokens - 1) / seconds);
 }
 
+void ServerMetrics::SetModels(const std::vector<ModelReport>& models) {
+  struct ModelGauge {
+    const char* name;
+    const char* help;
+    double (*read)(const ModelReport& model);
+  };
+  static constexpr ModelGauge kGauges[] = {
+      {"hone_model_loaded", "1 if the model is loaded.",
+       [](const ModelReport& m) { return m.condition == ModelCondition::kLoaded ? 1.0 : 0.0; }},
+      {"hone_model_loads", "How often the model was loaded.",
+       [](const ModelReport& m) { return static_cast<double>(m.loads); }},
+      {"hone_requests", "Requests to a model that run or wait.",
+       [](const ModelReport& m) { return static_cast<double>(m.requests); }},
+      {"hone_requests_waiting", "Of them, those that wait for the model or in its queue.",
+       [](const ModelReport& m) { return static_cast<double>(m.waiting); }},
+      {"hone_choices_running", "Answers that are being computed; a request may have several.",
+       [](const ModelReport& m) { return static_cast<double>(m.active); }},
+  };
+  const std::lock_guard lock(models_mutex_);
+  // Those of models that were forgotten go.
+  for (const std::string& name : std::exchange(model_names_, {})) {
+    const bool is_there = std::any_of(models.begin(), models.end(),
+                                      [&](const ModelReport& m) { return m.entry.name == name; });
+    if (is_there) continue;
+    for (const ModelGauge& gauge : kGauges) metrics_.Remove(gauge.name, {{"model", name}});
+  }
+  for (const ModelReport& model : models) {
+    model_names_.push_back(model.entry.name);
+    for (const ModelGauge& gauge : kGauges) {
+      metrics_.AddGauge(gauge.name, gauge.help, MetricLabels{{"model", model.entry.name}})
+          .Set(gauge.read(model));
+    }
+  }
+}
+
 std::string ServerMetrics::Render(const HttpServer::Load& load,
                                   const std::vector<ModelReport>& models) {
   const auto set = [&](std::string_view name, std::string_view help, double value,
@@ -142,19 +178,7 @@ std::string ServerMetrics::Render(const HttpServer::Load& load,
       static_cast<double>(load.accepted));
   set("hone_http_connections_refused", "Of them, those that were refused for want of room.",
       static_cast<double>(load.refused));
-  for (const ModelReport& model : models) {
-    const MetricLabels label = {{"model", model.entry.name}};
-    set("hone_model_loaded", "1 if the model is loaded.",
-        model.condition == ModelCondition::kLoaded ? 1 : 0, label);
-    set("hone_model_loads", "How often the model was loaded.", static_cast<double>(model.loads),
-        label);
-    set("hone_requests", "Requests to a model that run or wait.",
-        static_cast<double>(model.requests), label);
-    set("hone_requests_waiting", "Of them, those that wait for the model or in its queue.",
-        static_cast<double>(model.waiting), label);
-    set("hone_choices_running", "Answers that are being computed; a request may have several.",
-        static_cast<double>(model.active), label);
-  }
+  SetModels(models);
   const auto resident = ReadResidentBytes();
   if (resident.ok() && resident->now) {
     set("hone_resident_bytes", "Memory of the process that is in RAM.",

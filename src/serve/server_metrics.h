@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/http_server.h"
@@ -36,7 +38,11 @@ class ServerMetrics {
   std::string Render(const HttpServer::Load& load, const std::vector<ModelReport>& models);
 
  private:
+  void SetModels(const std::vector<ModelReport>& models);
+
   Metrics metrics_;
+  std::mutex models_mutex_;               // guards the gauges of models, and what follows
+  std::vector<std::string> model_names_;  // that have gauges
 };
 
 // Passes everything on to another backend, which must outlive it, and counts.

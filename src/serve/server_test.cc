@@ -319,6 +319,24 @@ TEST_F(ServerTest, MetricsCountRequestsTokensAndTimes) {
   EXPECT_NE(answer.body.find("\nhone_resident_bytes "), std::string::npos);
 }
 
+TEST_F(ServerTest, MetricsForgetAModelWhoseImportFailed) {
+  std::promise<void> go;
+  models_.on_load = [opened = go.get_future().share()](const ModelEntry&) {
+    opened.wait();
+    return Status(Code::kDataLoss, "it has no magic");
+  };
+  Begin({}, {.allow_import = true});
+  TestClient client(server_->port());
+  client.Send(Post("/models/import", StrCat(R"({"path":")", models_.MakeEntry("bad").path, "\"}")));
+  EXPECT_TRUE(Eventually(
+      [&] { return Metrics().find("hone_requests{model=\"bad\"} 1\n") != std::string::npos; }));
+  go.set_value();
+  EXPECT_EQ(client.ReceiveAnswer().status, 400);
+  const std::string metrics = Metrics();
+  EXPECT_EQ(metrics.find("bad"), std::string::npos) << metrics;
+  EXPECT_EQ(metrics.find("hone_model_loaded"), std::string::npos) << "a name without a series";
+}
+
 TEST_F(ServerTest, ServesThePageWithItsPolicy) {
   Begin();
   if (web::WebAssets().empty()) GTEST_SKIP() << "this build has no page";
