@@ -89,7 +89,8 @@ struct ModelHost::Running {
 ModelHost::ModelHost(std::unique_ptr<runtime::Engine> engine, HostOptions options)
     : options_(std::move(options)),
       engine_(std::move(engine)),
-      model_(*engine_, options_.tool_family),
+      model_(*engine_,
+             options_.tool_family.empty() ? engine_->text().tool_family : options_.tool_family),
       batcher_(*engine_, {.max_active = options_.max_parallel,
                           .chunks = options_.chunks,
                           .clock = options_.clock}) {

@@ -40,7 +40,7 @@ struct HostOptions {
   // Jobs that may wait for their turn, beyond those that can begin at once.
   std::int64_t max_queue = 64;
   double progress_seconds = 0.5;  // between two progress events of a job
-  std::string tool_family = {};   // see ChatModel
+  std::string tool_family = {};   // see ChatModel; "": the one that the model's file names
   runtime::ChunkPolicyOptions chunks = {};
   std::function<double()> clock = {};  // seconds, from any thread; empty: the steady clock
 };

@@ -523,6 +523,23 @@ TEST(ModelHost, AnErrorOfOneJobEndsThatJobAlone) {
   EXPECT_EQ(host.stats().failed, 1);
 }
 
+TEST(ModelHost, TheFamilyOfToolsIsTheOneOfTheFileUnlessAnotherIsAskedFor) {
+  const auto engine = [] {
+    runtime::TextSetup text;
+    text.tool_family = "mistral";
+    auto made = runtime::Engine::FromModel(runtime::MakeTinyModel(), std::move(text),
+                                           {.num_threads = 1}, "tiny");
+    EXPECT_TRUE(made.ok()) << made.message();
+    return *std::move(made);
+  };
+  const ModelHost host(engine(), {});
+  ASSERT_NE(host.model().family(), nullptr);
+  EXPECT_EQ(host.model().family()->name, "mistral");
+  const ModelHost other(engine(), {.tool_family = "hermes"});
+  ASSERT_NE(other.model().family(), nullptr);
+  EXPECT_EQ(other.model().family()->name, "hermes");
+}
+
 TEST(ModelHost, ManyThreadsSubmitAndCancel) {
   const auto twin = MakeTestEngine();
   std::vector<runtime::Generation> wants;
