@@ -62,8 +62,8 @@ serve::RequestDefaults DefaultsOf(const ServeArgs& args, const serve::ModelEntry
   if (args.think != "auto") mode = args.think == "on" ? ThinkMode::kOn : ThinkMode::kOff;
   if (entry.thinking) mode = *entry.thinking ? ThinkMode::kOn : ThinkMode::kOff;
   // Off can be said by the template alone.
-  const bool can_switch = model.has_thinking() || (mode == ThinkMode::kOff &&
-                                                   model.template_switches_thinking());
+  const bool can_switch =
+      model.has_thinking() || (mode == ThinkMode::kOff && model.template_switches_thinking());
   if (mode != ThinkMode::kDefault && !can_switch) {
     PrintNote(StrCat(entry.name, ": the model has no thinking channel to switch"));
     mode = ThinkMode::kDefault;

@@ -302,9 +302,9 @@ TEST(ModelRegistry, ALoadWaitsForTheMemoryOfAModelThatIsJustUnloaded) {
   };
   const Machine machine = {
       .total = 100'000'000, .each = 60'000'000, .models = &models, .names = {"a", "b"}};
-  const auto registry =
-      MakeRegistry(models, {.idle_unload = milliseconds(20),
-                            .available_memory = [&] { return machine.Available(); }});
+  const auto registry = MakeRegistry(
+      models,
+      {.idle_unload = milliseconds(20), .available_memory = [&] { return machine.Available(); }});
   for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
   EXPECT_EQ(Answered(Ask(*registry, "a")), "a says hello");
   EXPECT_TRUE(
