@@ -24,8 +24,9 @@ export async function closeBrowser() {
 
 // Runs `test({ page, server, context })` with a server and a browser profile of its own, and fails
 // afterwards on anything that the page must never do. `expected`: console errors that belong to it.
+// `server`: one that runs already, instead of a mock.
 export async function withPage(options, test) {
-  const server = await startMockServer();
+  const server = options.server ?? (await startMockServer());
   const context = await browser.newContext({ acceptDownloads: true, ...options.context });
   const faults = [];
   const expected = [...(options.expected ?? [])];
@@ -59,7 +60,7 @@ export async function withPage(options, test) {
     assert.equal(await page.evaluate(() => window.pwned), undefined);
   } finally {
     await context.close();
-    await server.close();
+    if (!options.server) await server.close();
   }
   const left = faults.filter((fault) => !expected.some((text) => fault.includes(text)));
   assert.deepEqual(left, []);
