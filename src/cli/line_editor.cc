@@ -74,6 +74,9 @@ class LineEditor : public LineSource {
       keys_.push_back(c == L'\n' ? kNewLineKey : c);
     end_ = LineEvent::kEnd;
     typed_.clear();
+    // libedit would do this behind the prompt: what is typed in between, such as Ctrl-D, would mean
+    // something else.
+    ::el_wset(editor_, EL_PREP_TERM, 1);
     PasteMode(true);
     int count = 0;
     const wchar_t* line = ::el_wgets(editor_, &count);
