@@ -454,8 +454,8 @@ TEST(Answer, SaysWhatGenerateSays) {
     runtime::BatchRequest request;
     request.sequence = &**own;
     request.prompt = prompt->ids;
-    request.choose = [&](std::span<const float> logits) {
-      return (*answer)->Next(logits, (*own)->tokens());
+    request.choose = [&](std::span<const float> logits, std::span<const std::int32_t> history) {
+      return (*answer)->Next(logits, history);
     };
     request.done = [&](const Result<runtime::FinishReason>& end) { (*answer)->Finish(end); };
     ASSERT_TRUE(batcher.Submit(std::move(request)).ok());
