@@ -472,8 +472,12 @@ TEST(Batcher, GuessesStopAtTheEndOfTheContextAndOfTheAnswer) {
     RunAll(batcher);
     // The right answer, and it goes on behind the end.
     Guesser guesser(client, Join(prompt, Join(plain.got, MakeIds(20, 3))));
+    const std::int64_t before = batcher.engine_runs();
     ASSERT_TRUE(batcher.Submit(guesser.Request()).ok());
     RunAll(batcher);
+    // No run failed.
+    EXPECT_EQ(batcher.engine_runs() - before + batcher.speculation().accepted,
+              static_cast<std::int64_t>(client.got.size()));
     EXPECT_EQ(client.got, plain.got) << tokens;
     EXPECT_EQ(client.finish, plain.finish) << client.message;
     EXPECT_EQ(client.finish, tokens <= 31 ? "stop" : "length");
