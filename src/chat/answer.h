@@ -3,9 +3,7 @@
 // One answer while it is generated: chooses tokens, and makes text, thinking and calls of them.
 //
 //   auto answer = Answer::Make(model, {.plan = prompt.plan, .sampler = sampler}, sink);
-//   request.choose = [&](std::span<const float> logits) {
-//     return (*answer)->Next(logits, sequence.tokens());
-//   };
+//   request.choose = [&](auto logits, auto history) { return (*answer)->Next(logits, history); };
 //   request.done = [&](const Result<FinishReason>& end) { (*answer)->Finish(end); };
 #pragma once
 

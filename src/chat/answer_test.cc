@@ -454,8 +454,8 @@ TEST(Answer, SaysWhatGenerateSays) {
     runtime::BatchRequest request;
     request.sequence = &**own;
     request.prompt = prompt->ids;
-    request.choose = [&](std::span<const float> logits) {
-      return (*answer)->Next(logits, (*own)->tokens());
+    request.choose = [&](std::span<const float> logits, std::span<const std::int32_t> history) {
+      return (*answer)->Next(logits, history);
     };
     request.done = [&](const Result<runtime::FinishReason>& end) { (*answer)->Finish(end); };
     ASSERT_TRUE(batcher.Submit(std::move(request)).ok());
@@ -464,6 +464,80 @@ TEST(Answer, SaysWhatGenerateSays) {
     EXPECT_EQ(recorder.reply().content, want->text);
     EXPECT_EQ(Ids((*answer)->ids().begin(), (*answer)->ids().end()), want->ids);
     EXPECT_EQ(recorder.reply().end, runtime::FinishReasonName(want->finish));
+  }
+}
+
+// An answer of the model itself, through a batcher.
+struct BatchedAnswer {
+  Reply reply;
+  Ids ids, computed;
+  runtime::SpeculationCounts counts;
+};
+// known: what the speculator knows in front of the prompt; null: no speculator.
+BatchedAnswer AnswerBatched(const TestModel& model, const Prompt& prompt, AnswerOptions options,
+                            const Ids* known) {
+  ReplyRecorder recorder;
+  options.plan = prompt.plan;
+  auto answer = Answer::Make(*model, std::move(options), recorder.sink());
+  EXPECT_TRUE(answer.ok());
+  const auto sequence = *model.engine->NewSequence();
+  runtime::Speculator speculator(runtime::Speculation::kOn, 1000);
+  for (std::size_t i = 0; known != nullptr && i < known->size(); ++i) {
+    speculator.Append((*known)[i]);
+  }
+  runtime::Batcher batcher(*model.engine);
+  const auto submitted = batcher.Submit(
+      {.sequence = sequence.get(),
+       .prompt = prompt.ids,
+       .choose = [&](auto logits, auto history) { return (*answer)->Next(logits, history); },
+       .done = [&](const Result<runtime::FinishReason>& end) { (*answer)->Finish(end); },
+       .speculator = known == nullptr ? nullptr : &speculator});
+  EXPECT_TRUE(submitted.ok()) << submitted.message();
+  while (batcher.Step()) {
+  }
+  return {.reply = recorder.reply(),
+          .ids = {(*answer)->ids().begin(), (*answer)->ids().end()},
+          .computed = {sequence->tokens().begin(), sequence->tokens().end()},
+          .counts = batcher.speculation()};
+}
+
+// Budgets, grammars, stop strings, limits, penalties.
+TEST(Answer, GuessedTokensChangeNothing) {
+  const TestModel model(TestText(), /*context=*/200);
+  std::vector<ChatRequest> requests = {AskHello(), Thinking(ThinkingMode::kOn, 6),
+                                       Thinking(ThinkingMode::kOff)};
+  ChatRequest bound = AskHello();
+  bound.format.kind = FormatKind::kRegex;
+  bound.format.text = "(ab|ac|b[0-9]){20,40}";
+  requests.push_back(bound);
+  bound.thinking = {ThinkingMode::kOn, 5};
+  requests.push_back(bound);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Prompt prompt = MustPrompt(model, requests[i]);
+    std::int64_t accepted = 0;
+    for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+      AnswerOptions options{.sampler = {.temperature = 0.9F, .top_k = 50, .seed = seed},
+                            .logprobs = true,
+                            .top_logprobs = 2};
+      if (seed == 2) options.max_tokens = 23;
+      if (seed == 3) options.sampler.repetition_penalty = 1.3F;
+      if (seed != 1) options.logit_bias = {{1, -100}, {3, -100}, {642, -100}, {643, -100}};
+      const BatchedAnswer want = AnswerBatched(model, prompt, options, nullptr);
+      Ids known = prompt.ids;
+      known.insert(known.end(), want.ids.begin(), want.ids.end());
+      Ids spoilt = known;
+      for (std::size_t at = prompt.ids.size() + 4; at < spoilt.size(); at += 6) spoilt[at] = 100;
+      for (const Ids& text : {Ids{}, known, spoilt}) {
+        const BatchedAnswer got = AnswerBatched(model, prompt, options, &text);
+        EXPECT_EQ(Show(got.reply), Show(want.reply)) << i << " " << seed;
+        EXPECT_EQ(got.reply.pieces, want.reply.pieces);
+        EXPECT_EQ(got.reply.tokens.size(), want.reply.tokens.size());
+        EXPECT_EQ(got.ids, want.ids);
+        EXPECT_EQ(got.computed, want.computed);
+        accepted += got.counts.accepted;
+      }
+    }
+    EXPECT_GT(accepted, 0) << i;
   }
 }
 

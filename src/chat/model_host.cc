@@ -40,6 +40,7 @@ struct ModelHost::Choice {
   std::int64_t counted = 0;  // tokens of the prompt in HostStats::prefill_rows, or cached
   std::unique_ptr<runtime::Sequence> sequence = nullptr;
   std::unique_ptr<Answer> answer = nullptr;
+  std::unique_ptr<runtime::Speculator> speculator = nullptr;
 };
 
 struct ModelHost::Running {
@@ -48,6 +49,7 @@ struct ModelHost::Running {
     std::int64_t done_tokens = 0;                    // for progress
     std::unique_ptr<PromptScorer> scorer = nullptr;  // with echo and log-probabilities
     std::int64_t echoes = 0;                         // that were sent
+    std::vector<std::int32_t> prediction = {};       // a draft of the answer
   };
 
   // The first choice that may begin; null if there is none.
@@ -161,8 +163,9 @@ Submission ModelHost::Submit(Job job) {
     choice.prompt = i / static_cast<std::size_t>(job.n);
     choice.leads = i % static_cast<std::size_t>(job.n) == 0;
   }
-  for (const Prompt& prompt : job.prompts) {
-    running->total_tokens += static_cast<std::int64_t>(prompt.ids.size());
+  for (std::size_t i = 0; i < job.prompts.size(); ++i) {
+    running->total_tokens += static_cast<std::int64_t>(job.prompts[i].ids.size());
+    running->prompts[i].prediction = PredictionIds(job.prompts[i]);
   }
   if (job.random_seed) job.answer.sampler.seed = RandomSeed();
   running->ask = std::move(job);
@@ -179,6 +182,33 @@ Submission ModelHost::Submit(Job job) {
   submitted_.push_back(std::move(running));
   wake_.notify_all();
   return result;
+}
+
+bool ModelHost::speculates() const {
+  return options_.speculation != runtime::Speculation::kOff && runtime::MaySpeculate(*engine_);
+}
+
+// As the answer may contain it: no control tokens, and no more than fits into the context. What
+// cannot be tokenized is no draft.
+std::vector<std::int32_t> ModelHost::PredictionIds(const Prompt& prompt) const {
+  if (prompt.plan.prediction.empty() || !speculates() || !model_.text().tokenizer) return {};
+  auto ids =
+      model_.text().tokenizer->Encode(prompt.plan.prediction, {.parse_special_tokens = false});
+  if (!ids.ok()) return {};
+  ids->resize(std::min(ids->size(), static_cast<std::size_t>(model_.context())));
+  return *std::move(ids);
+}
+
+std::unique_ptr<runtime::Speculator> ModelHost::MakeSpeculator(const Running& job,
+                                                               const Choice& choice) const {
+  if (!speculates()) return nullptr;
+  const std::vector<std::int32_t>& prediction = job.prompts[choice.prompt].prediction;
+  const std::int64_t most_new =
+      std::min(job.ask.answer.max_tokens.value_or(model_.context()), model_.context());
+  const auto known = static_cast<std::int64_t>(prediction.size() + job.Ids(choice).size());
+  auto speculator = std::make_unique<runtime::Speculator>(options_.speculation, known + most_new);
+  for (const std::int32_t id : prediction) speculator->Append(id);
+  return speculator;
 }
 
 void ModelHost::CancelLocked(Running& job) {
@@ -344,9 +374,12 @@ Status ModelHost::SubmitAnswer(Running& job, Choice& choice) {
   runtime::BatchRequest request;
   request.sequence = choice.sequence.get();
   request.prompt.assign(ids.begin() + choice.sequence->size(), ids.end());
-  request.choose = [this, &job, &choice](std::span<const float> logits) {
-    return Choose(job, choice, logits);
+  request.choose = [this, &job, &choice](std::span<const float> logits,
+                                         std::span<const std::int32_t> history) {
+    return Choose(job, choice, logits, history);
   };
+  choice.speculator = MakeSpeculator(job, choice);
+  request.speculator = choice.speculator.get();
   request.reused = [&choice](std::int64_t tokens) { choice.cached = choice.counted = tokens; };
   request.done = [this, &job, &choice](const Result<runtime::FinishReason>& end) {
     if (!end.ok()) Fail(job, Status(end.code(), std::string(end.message())));
@@ -366,12 +399,13 @@ void ModelHost::MarkComputed(Running& job, Choice& choice) {
 }
 
 std::optional<std::int32_t> ModelHost::Choose(Running& job, Choice& choice,
-                                              std::span<const float> logits) {
+                                              std::span<const float> logits,
+                                              std::span<const std::int32_t> history) {
   if (choice.computed) ++step_tokens_;
   MarkComputed(job, choice);
   if (!job.usage.first_token_seconds) job.usage.first_token_seconds = Now() - job.submitted;
   if (job.cancel.load(std::memory_order_relaxed)) return std::nullopt;
-  const auto next = choice.answer->Next(logits, choice.sequence->tokens());
+  const auto next = choice.answer->Next(logits, history);
   if (choice.answer->ended() && choice.answer->end_reason() == AnswerEndReason::kError) {
     Fail(job, choice.answer->error());
   }
@@ -445,6 +479,9 @@ void ModelHost::CountRows(double seconds) {
   stats_.decode_rows += step_tokens_;
   if (step_tokens_ > 0) stats_.decode_seconds += seconds;
   step_tokens_ = 0;
+  stats_.model_runs = batcher_.engine_runs();
+  stats_.drafted_tokens = batcher_.speculation().drafted;
+  stats_.accepted_tokens = batcher_.speculation().accepted;
 }
 
 // The choices that have ended give their places and their memory back.
@@ -465,6 +502,7 @@ void ModelHost::FreePlaces() {
       job.usage.reasoning_tokens += choice.answer->reasoning_tokens();
     }
     choice.answer.reset();
+    choice.speculator.reset();
     choice.sequence.reset();
     --job.places;
     ++job.ended;

@@ -91,6 +91,113 @@ TEST(ModelHost, EightJobsAtOnceGetTheAnswersThatTheyGetAlone) {
   EXPECT_EQ(stats.waiting_jobs + stats.running_jobs + stats.active_sequences, 0);
 }
 
+// Prompts whose answers repeat themselves and the prompt: guesses come true.
+Ids LoopIds(std::size_t count, std::size_t salt) {
+  Ids ids = MakeTestIds(6, salt);
+  while (ids.size() < count) ids.push_back(ids[ids.size() - 6]);
+  return ids;
+}
+
+TEST(ModelHost, GuessesChangeNoAnswer) {
+  const auto twin = MakeTestEngine();
+  const auto sampler_of = [](std::size_t i) {
+    runtime::SamplerOptions sampler;
+    if (i % 2 == 1) sampler = HotSampler(i);
+    if (i % 4 == 1) sampler.temperature = 0.2F;
+    if (i % 4 >= 2) sampler.repetition_penalty = 1.2F;
+    if (i % 4 == 3) sampler.presence_penalty = 0.5F;
+    return sampler;
+  };
+  const auto tokens_of = [](std::size_t i) { return 30 + 20 * static_cast<std::int64_t>(i); };
+  std::vector<runtime::Generation> wants;
+  for (std::size_t i = 0; i < 8; ++i) {
+    runtime::GenerateOptions options;
+    options.sampler = sampler_of(i);
+    options.max_tokens = tokens_of(i);
+    options.speculation = runtime::Speculation::kOff;
+    const auto sequence = *twin->NewSequence();
+    auto want = runtime::Generate(*twin, *sequence, LoopIds(20 + 30 * i, i), options);
+    ASSERT_TRUE(want.ok()) << want.message();
+    wants.push_back(*std::move(want));
+  }
+  for (const std::int64_t parallel : {1, 2, 8}) {
+    ModelHost host(MakeTestEngine(),
+                   {.max_parallel = parallel, .speculation = runtime::Speculation::kOn});
+    std::vector<Sink> sinks;
+    for (std::size_t i = 0; i < 8; ++i) {
+      sinks.push_back(std::make_shared<RecordingJob>());
+      Job job = MakeJob(LoopIds(20 + 30 * i, i), tokens_of(i), sinks[i], sampler_of(i));
+      job.answer.logprobs = i % 3 == 0;
+      job.prompts[0].plan.prediction = i % 2 == 0 ? "" : wants[i].text + "<s> and no more";
+      MustSubmit(host, std::move(job));
+    }
+    for (std::size_t i = 0; i < 8; ++i) {
+      sinks[i]->WaitEnd();
+      ASSERT_EQ(sinks[i]->code(), Code::kOk) << sinks[i]->message();
+      ExpectAnswer(*sinks[i], wants[i]);
+      EXPECT_EQ(sinks[i]->usage().completion_tokens,
+                static_cast<std::int64_t>(wants[i].ids.size()));
+    }
+    if (parallel > 1) continue;
+    EXPECT_GT(host.stats().drafted_tokens, 0);
+    EXPECT_GT(host.stats().accepted_tokens, 0);
+  }
+}
+
+// The same job with and without a prediction: events, scores, reasons.
+TEST(ModelHost, AGoodPredictionSavesRunsAndChangesNothingElse) {
+  const Ids ids = MakeTestIds(40, 3);
+  const auto run = [&](const std::string& prediction, runtime::Speculation mode, bool stop,
+                       HostStats* stats) {
+    ModelHost host(MakeTestEngine(), {.speculation = mode});
+    const auto sink = std::make_shared<RecordingJob>();
+    Job job = MakeJob(ids, 60, sink, HotSampler(5));
+    job.answer.logit_bias = kNoStop;
+    job.answer.logprobs = true;
+    job.answer.top_logprobs = 2;
+    if (stop) job.answer.stop = {"never this", prediction.substr(prediction.size() - 9)};
+    job.prompts[0].plan.prediction = prediction;
+    MustSubmit(host, std::move(job));
+    sink->WaitEnd();
+    EXPECT_EQ(sink->code(), Code::kOk) << sink->message();
+    EXPECT_TRUE(host.WaitIdle(std::chrono::minutes(1)));
+    *stats = host.stats();
+    return sink;
+  };
+  const auto compare = [](RecordingJob& got, RecordingJob& want) {
+    EXPECT_EQ(got.choice(0).text, want.choice(0).text);
+    EXPECT_EQ(got.choice(0).reason, want.choice(0).reason);
+    EXPECT_EQ(got.choice(0).events, want.choice(0).events);
+    EXPECT_EQ(got.usage().completion_tokens, want.usage().completion_tokens);
+    const auto &tokens = got.choice(0).tokens, &others = want.choice(0).tokens;
+    ASSERT_EQ(tokens.size(), others.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      EXPECT_EQ(tokens[i].id, others[i].id);
+      EXPECT_EQ(tokens[i].logprob, others[i].logprob);
+    }
+  };
+  HostStats plain, good, bad;
+  const Sink want = run("", runtime::Speculation::kOff, false, &plain);
+  ASSERT_EQ(want->usage().completion_tokens, 60);
+  EXPECT_EQ(plain.model_runs, 60);
+  EXPECT_EQ(plain.drafted_tokens, 0);
+  const std::string answer = want->choice(0).text;
+  compare(*run(answer, runtime::Speculation::kOn, false, &good), *want);
+  EXPECT_LT(good.model_runs, 60);
+  EXPECT_EQ(good.model_runs + good.accepted_tokens, 60);
+  compare(*run("nothing like it " + answer.substr(answer.size() / 2), runtime::Speculation::kOn,
+               false, &bad),
+          *want);
+  compare(*run(answer, runtime::Speculation::kAuto, false, &bad), *want);
+  compare(*run(std::string("\xff\xfe no text"), runtime::Speculation::kOn, false, &bad), *want);
+
+  // It ends inside the draft.
+  const std::string part = answer.substr(0, answer.size() / 2);
+  const Sink stopped = run(part, runtime::Speculation::kOff, true, &plain);
+  EXPECT_EQ(stopped->choice(0).reason, AnswerEndReason::kStop);
+  compare(*run(part, runtime::Speculation::kOn, true, &good), *stopped);
+}
+
 TEST(ModelHost, CancelWhileItWaitsReadsOrAnswersLeavesTheOthersAlone) {
   const auto twin = MakeTestEngine();
   ModelHost host(

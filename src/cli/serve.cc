@@ -311,6 +311,11 @@ void AddModelOptions(CLI::App& sub, ServeArgs& args) {
   sub.add_option("--prefix-cache", args.prefix_cache,
                  "Memory for beginnings of prompts that are not computed again; 0: none")
       ->capture_default_str();
+  sub.add_option("--speculate", args.speculate,
+                 "Guess tokens from the text while one answer runs alone; it stays the same. auto: "
+                 "while it pays")
+      ->check(CLI::IsMember(std::vector<std::string>{"auto", "on", "off"}))
+      ->capture_default_str();
   sub.add_option("--threads", args.threads, kThreadsHelp)
       ->transform(ThreadsWord)
       ->default_str("auto");

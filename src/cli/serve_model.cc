@@ -15,6 +15,7 @@
 #include "chat/chat_model.h"
 #include "cli/cli.h"
 #include "cli/model_options.h"
+#include "cli/run_options.h"
 #include "serve/memory_room.h"
 #include "serve/model_backend.h"
 #include "serve/request_defaults.h"
@@ -135,6 +136,7 @@ Result<serve::ModelBackendOptions> BackendOptions(const ServeArgs& args,
   HONE_ASSIGN(options.engine.prefix_cache_bytes, ParsePrefixCache(args.prefix_cache));
   options.host.max_parallel = args.parallel;
   options.host.max_queue = args.queue;
+  options.host.speculation = SpeculationFromWord(args.speculate);
   options.on_full = args.on_full == "trim" ? chat::OnFull::kTrim : chat::OnFull::kError;
   options.sampling = SamplingOf(args);
   return options;

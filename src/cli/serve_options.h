@@ -30,7 +30,7 @@ struct ServeArgs {
   std::int64_t parallel = 4, queue = 64, context = 0;
   std::string on_full = "error";
   std::string prefix_cache = "256MiB";
-  std::string kv, compute, think = "auto";
+  std::string kv, compute, think = "auto", speculate = "auto";
   int threads = 0;
   std::optional<std::int64_t> max_tokens;
   std::optional<double> temperature, top_p, min_p;

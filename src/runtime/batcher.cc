@@ -40,13 +40,25 @@ struct Batcher::Request {
   std::size_t fed = 0;      // tokens of the prompt that the sequence holds
   std::size_t in_step = 0;  // tokens of the prompt in this step
   std::int32_t next = 0;    // the token to decode
+  std::size_t seen = 0;     // tokens of the sequence that the speculator has
+
+  // Gives the speculator what it has not seen yet, next included.
+  void ShowText() {
+    const std::span<const std::int32_t> tokens = ask.sequence->tokens();
+    for (; seen < tokens.size(); ++seen) ask.speculator->Append(tokens[seen]);
+    ask.speculator->Append(next);
+    ++seen;
+  }
 
   bool decoding() const { return fed == ask.prompt.size(); }
   std::int64_t left() const { return static_cast<std::int64_t>(ask.prompt.size() - fed); }
 };
 
 Batcher::Batcher(Engine& engine, BatcherOptions options)
-    : engine_(engine), options_(std::move(options)), policy_(options_.chunks) {
+    : engine_(engine),
+      options_(std::move(options)),
+      may_speculate_(MaySpeculate(engine)),
+      policy_(options_.chunks) {
   options_.max_active = std::max<std::int64_t>(options_.max_active, 1);
 }
 
@@ -217,12 +229,14 @@ void Batcher::BuildStep() {
   if (prompts) AddPromptRows(policy_.PromptRows(decode_rows_));
 }
 
-// The request has what it asked for: its next token, or its end. Who cannot be in the next step
-// ends here: the engine would refuse the step for everyone.
 void Batcher::Advance(Request& request, std::span<const float> logits) {
   request.fed += std::exchange(request.in_step, 0);
-  if (logits.empty()) return;
-  const std::optional<std::int32_t> next = request.ask.choose(logits);
+  if (!logits.empty()) Take(request, request.ask.choose(logits, request.ask.sequence->tokens()));
+}
+
+// The request has what it asked for: its next token, or its end. Who cannot be in the next step
+// ends here: the engine would refuse the step for everyone.
+void Batcher::Take(Request& request, std::optional<std::int32_t> next) {
   const model::DecoderSpec& spec = engine_.spec();
   if (!next) {
     End(request, FinishReason::kStop);
@@ -237,13 +251,74 @@ void Batcher::Advance(Request& request, std::span<const float> logits) {
   }
 }
 
+// Of a request that decodes while nobody else runs: rows of guessed tokens hold up nobody.
+Speculator* Batcher::LoneSpeculator() const {
+  if (!may_speculate_ || active_.size() != 1 || decode_rows_ != 1) return nullptr;
+  return active_[0]->ask.speculator;
+}
+
+// Runs the next token together with guessed ones behind it. False: nothing has happened, and a
+// plain step must follow.
+bool Batcher::RunDraft() {
+  Speculator* const speculator = LoneSpeculator();
+  if (speculator == nullptr) return false;
+  Request& request = *in_step_[0];
+  request.ShowText();
+  Sequence* const sequence = request.ask.sequence;
+  const std::span<const std::int32_t> draft =
+      speculator->Propose(engine_.spec().max_positions - sequence->size() - 1);
+  if (draft.empty()) return false;
+  draft_rows_.assign(1, request.next);
+  draft_rows_.insert(draft_rows_.end(), draft.begin(), draft.end());
+  const double start = Now();
+  ++engine_runs_;
+  const Status status =
+      engine_.Run(runtime::Step{{StepPart{sequence, draft_rows_, /*all_logits=*/true}}}, &logits_,
+                  &request.cancel);
+  if (!status.ok()) {
+    // Memory for one row may be there although that for all is not.
+    request.ask.speculator = nullptr;
+    return false;
+  }
+  speculator->CountStep(Now() - start);
+  ++counts_.steps;
+  counts_.drafted += static_cast<std::int64_t>(draft.size());
+  AcceptDraft(request, draft);
+  return true;
+}
+
+// Chooses from one row after the other as if it had come alone, as long as the guessed token is the
+// chosen one. The rows behind are cut off.
+void Batcher::AcceptDraft(Request& request, std::span<const std::int32_t> draft) {
+  Sequence& sequence = *request.ask.sequence;
+  const auto vocab = static_cast<std::size_t>(engine_.spec().vocab);
+  auto certain = static_cast<std::size_t>(sequence.size()) - draft.size();
+  std::size_t row = 0;
+  std::optional<std::int32_t> next;
+  while (true) {
+    next = request.ask.choose(std::span<const float>(logits_).subspan(row * vocab, vocab),
+                              sequence.tokens().first(certain));
+    if (row == draft.size() || next != draft[row]) break;
+    if (request.cancel.load(std::memory_order_relaxed)) break;
+    ++row;
+    ++certain;
+  }
+  sequence.Truncate(static_cast<std::int64_t>(certain));
+  request.ask.speculator->CountAccepted(static_cast<int>(row));
+  counts_.accepted += static_cast<std::int64_t>(row);
+  Take(request, next);
+}
+
 Status Batcher::RunTogether() {
   // A request that is alone can be stopped within the step.
   const std::atomic<bool>* cancel = in_step_.size() == 1 ? &in_step_[0]->cancel : nullptr;
+  Speculator* const speculator = LoneSpeculator();
   const double start = Now();
   ++engine_runs_;
   HONE_TRY(engine_.Run(step_, &logits_, cancel));
-  policy_.Record(decode_rows_, prompt_rows_, Now() - start);
+  const double seconds = Now() - start;
+  policy_.Record(decode_rows_, prompt_rows_, seconds);
+  if (speculator != nullptr) speculator->CountStep(seconds);
   const auto vocab = static_cast<std::size_t>(engine_.spec().vocab);
   std::size_t row = 0;
   for (std::size_t i = 0; i < in_step_.size(); ++i) {
@@ -275,8 +350,7 @@ bool Batcher::Step() {
   Admit();
   BuildStep();
   if (step_.parts.empty()) return false;
-  const Status status = RunTogether();
-  if (!status.ok()) RunOneByOne();
+  if (!RunDraft() && !RunTogether().ok()) RunOneByOne();
   EndCancelled();
   ForgetEnded();
   return true;

@@ -25,6 +25,7 @@
 #include "base/status.h"
 #include "runtime/chunk_policy.h"
 #include "runtime/decode_loop.h"
+#include "runtime/draft.h"
 #include "runtime/engine.h"
 
 namespace hone::runtime {
@@ -35,11 +36,14 @@ struct BatchRequest {
   // on from there. An empty one first takes what Engine::ReusePrefix knows of the prompt.
   Sequence* sequence = nullptr;
   std::vector<std::int32_t> prompt = {};  // at least one token
-  // Gets the logits [vocab] behind the last token and says which token comes next; nullopt ends the
-  // request. The token is fed back in the next step. The span is valid during the call. It is
-  // called for the last position of the context too: that token is not fed back, and the request
-  // ends with kLength.
-  std::function<std::optional<std::int32_t>(std::span<const float> logits)> choose = {};
+  // Gets the logits [vocab] behind history, all tokens so far, and says which token comes next;
+  // nullopt ends the request. The token is fed back in the next step. The spans are valid during
+  // the call, in which the sequence may hold guessed tokens behind history. It is called for the
+  // last position of the context too: that token is not fed back, and the request ends with
+  // kLength.
+  std::function<std::optional<std::int32_t>(std::span<const float> logits,
+                                            std::span<const std::int32_t> history)>
+      choose = {};
   // Called once, last, with the words of Generate: kStop after choose ended the request, kLength
   // when the context is full, kCancelled; or why it cannot go on (kInvalidArgument: choose gave an
   // id outside the vocabulary). The sequence then holds what was computed: after a cancel maybe a
@@ -48,6 +52,11 @@ struct BatchRequest {
   // May be empty. Called at most once, before the prompt runs, if Engine::ReusePrefix gave
   // something: so many tokens are not computed anew.
   std::function<void(std::int64_t tokens)> reused = {};
+  // May be null. Guesses tokens while the request decodes alone, so that nobody waits for them; the
+  // answer is the same, and choose is called several times in a step. The batcher appends the
+  // sequence's tokens and the chosen ones; it may hold text before, which the answer may repeat. It
+  // must live, and be left alone, until done is called. Has no effect where MaySpeculate says no.
+  Speculator* speculator = nullptr;
 };
 
 struct BatcherOptions {
@@ -89,6 +98,8 @@ class Batcher {
   // How often the engine ran: once a Step, and more often only in a step that fails. On the thread
   // that calls Step.
   std::int64_t engine_runs() const { return engine_runs_; }
+  // Of all requests. On the thread that calls Step.
+  const SpeculationCounts& speculation() const { return counts_; }
   // Waits until there is something to do, at most this long.
   void Wait(std::chrono::milliseconds timeout);
 
@@ -100,16 +111,20 @@ class Batcher {
   void EndCancelled();
   void BuildStep();
   void AddPromptRows(std::int64_t rows);
-  void RunStep();
+  Speculator* LoneSpeculator() const;
+  bool RunDraft();
+  void AcceptDraft(Request& request, std::span<const std::int32_t> draft);
   Status RunTogether();
   void RunOneByOne();
   void Advance(Request& request, std::span<const float> logits);
+  void Take(Request& request, std::optional<std::int32_t> next);
   void End(Request& request, const Result<FinishReason>& end);
   void ForgetEnded();
   double Now() const;
 
   Engine& engine_;
   BatcherOptions options_;
+  const bool may_speculate_;
   ChunkPolicy policy_;
 
   mutable std::mutex mutex_;  // guards the following six
@@ -128,6 +143,8 @@ class Batcher {
   runtime::Step step_;
   std::int64_t decode_rows_ = 0, prompt_rows_ = 0;
   std::int64_t engine_runs_ = 0;
+  SpeculationCounts counts_;
+  std::vector<std::int32_t> draft_rows_;  // scratch of RunDraft
   std::vector<float> logits_;
   std::vector<Request*> prompts_;  // scratch of AddPromptRows
 };

@@ -49,8 +49,9 @@ struct Client {
   BatchRequest Request() {
     return {.sequence = sequence.get(),
             .prompt = prompt,
-            .choose = [this](std::span<const float> logits) -> std::optional<std::int32_t> {
-              got.push_back(sampler.Sample(logits, sequence->tokens()));
+            .choose = [this](std::span<const float> logits,
+                             std::span<const std::int32_t> history) -> std::optional<std::int32_t> {
+              got.push_back(sampler.Sample(logits, history));
               if (static_cast<std::int64_t>(got.size()) == limit) return std::nullopt;
               return got.back();
             },
@@ -81,7 +82,7 @@ Ids Alone(Engine& engine, const Ids& prompt, std::int64_t tokens, std::uint64_t 
   while (true) {
     const Status status = engine.Run(Step{{{client.sequence.get(), next}}}, &logits);
     EXPECT_TRUE(status.ok()) << status.message();
-    const auto id = client.Request().choose(logits);
+    const auto id = client.Request().choose(logits, client.sequence->tokens());
     if (!id || !status.ok()) return client.got;
     next = {*id};
   }
@@ -218,9 +219,9 @@ TEST(Batcher, CancelStopsAStepOfOneRequestAlone) {
   Batcher batcher(*engine);
   BatchRequest request = client.Request();
   Batcher::RequestId id = 0;
-  request.choose = [&, choose = request.choose](std::span<const float> logits) {
+  request.choose = [&, choose = request.choose](auto logits, auto history) {
     if (client.got.size() == 3) batcher.Cancel(id);  // from a callback
-    return choose(logits);
+    return choose(logits, history);
   };
   auto submitted = batcher.Submit(std::move(request));
   ASSERT_TRUE(submitted.ok());
@@ -259,8 +260,8 @@ TEST(Batcher, AFullContextOrABadChoiceLeavesOneEngineRunAStep) {
   for (Client& client : others) Submit(batcher, client);
   Submit(batcher, full);
   BatchRequest request = wrong.Request();
-  request.choose = [&, choose = request.choose](std::span<const float> logits) {
-    return wrong.got.size() == 15 ? std::optional<std::int32_t>(97) : choose(logits);
+  request.choose = [&, choose = request.choose](auto logits, auto history) {
+    return wrong.got.size() == 15 ? std::optional<std::int32_t>(97) : choose(logits, history);
   };
   ASSERT_TRUE(batcher.Submit(std::move(request)).ok());
   std::int64_t steps = 0;
@@ -376,6 +377,195 @@ TEST(Batcher, TakesRequestsAndCancelsFromOtherThreads) {
       EXPECT_EQ(clients[i].got, Alone(*engine, clients[i].prompt, 6, i)) << i;
     }
   }
+}
+
+// A client whose request guesses tokens.
+struct Guesser {
+  // known: text that the answer may repeat.
+  Guesser(Client& asks, const Ids& known, Speculation mode = Speculation::kOn)
+      : client(asks), speculator(mode, 1000) {
+    for (const std::int32_t id : known) speculator.Append(id);
+  }
+  BatchRequest Request() {
+    BatchRequest request = client.Request();
+    request.speculator = &speculator;
+    return request;
+  }
+
+  Client& client;
+  Speculator speculator;
+};
+
+Ids Join(const Ids& a, const Ids& b) {
+  Ids all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+// With every fifth token changed: guesses that begin well.
+Ids SpoilSome(Ids ids) {
+  for (std::size_t i = 4; i < ids.size(); i += 5) ids[i] = (ids[i] + 1) % 97;
+  return ids;
+}
+
+TEST(Batcher, GuessedTokensChangeTheSpeedOnly) {
+  const auto engine = MakeEngine();
+  constexpr std::int64_t kTokens = 60;
+  const Ids prompt = MakeIds(30, 1);
+  const Ids want = Alone(*engine, prompt, kTokens, 1);
+  const Ids right = Join(prompt, want);
+  const Ids other = Join(prompt, Alone(*engine, prompt, kTokens, 2));
+  for (const Ids& known : {Ids{}, right, SpoilSome(right), other}) {
+    for (const Speculation mode : {Speculation::kOn, Speculation::kAuto, Speculation::kOff}) {
+      Client client(*engine, prompt, kTokens, 1);
+      Guesser guesser(client, known, mode);
+      Batcher batcher(*engine);
+      ASSERT_TRUE(batcher.Submit(guesser.Request()).ok());
+      RunAll(batcher);
+      EXPECT_EQ(client.got, want);
+      EXPECT_EQ(client.ends, 1);
+      EXPECT_EQ(client.finish, "stop");
+      EXPECT_EQ(Ids(client.sequence->tokens().begin(), client.sequence->tokens().end()),
+                Join(prompt, Ids(want.begin(), want.end() - 1)));
+      const SpeculationCounts& counts = batcher.speculation();
+      EXPECT_LE(counts.accepted, counts.drafted);
+      // Every accepted token saves a run.
+      EXPECT_EQ(batcher.engine_runs() + counts.accepted, kTokens);
+      EXPECT_TRUE(mode != Speculation::kOff || counts.steps == 0);
+      if (mode != Speculation::kOn || known.empty()) continue;
+      EXPECT_GT(counts.drafted, 0);
+      EXPECT_TRUE(known != right || batcher.engine_runs() <= 1 + 8 + 2) << batcher.engine_runs();
+      if (known == SpoilSome(right)) {
+        EXPECT_GT(counts.accepted, 0);
+        EXPECT_LT(counts.accepted, counts.drafted);
+      }
+    }
+  }
+}
+
+// What was cut off the sequence is not in what is computed behind it.
+TEST(Batcher, ASequenceThatHadGuessesGoesOnAsOneWithout) {
+  const auto engine = MakeEngine();
+  const Ids prompt = MakeIds(30, 1), more = MakeIds(9, 5);
+  const Ids want = Alone(*engine, prompt, 25, 1);
+  const Ids computed = Join(prompt, Ids(want.begin(), want.end() - 1));
+  Client client(*engine, prompt, 25, 1);
+  Guesser guesser(client, SpoilSome(Join(prompt, Join(want, MakeIds(20, 8)))));
+  Batcher batcher(*engine);
+  ASSERT_TRUE(batcher.Submit(guesser.Request()).ok());
+  RunAll(batcher);
+  ASSERT_GT(batcher.speculation().drafted, batcher.speculation().accepted);
+  Client next(*engine, more, 10, 3);
+  next.sequence = std::move(client.sequence);
+  Submit(batcher, next);
+  RunAll(batcher);
+  EXPECT_EQ(next.got, Alone(*engine, Join(computed, more), 10, 3));
+}
+
+TEST(Batcher, GuessesStopAtTheEndOfTheContextAndOfTheAnswer) {
+  const auto engine = MakeEngine(2, 60);
+  const Ids prompt = MakeIds(30, 2);
+  for (const std::int64_t tokens : {1, 2, 3, 5, 9, 10, 11, 17, 29, 30, 31, 100}) {
+    Client plain(*engine, prompt, tokens, 4), client(*engine, prompt, tokens, 4);
+    Batcher batcher(*engine);
+    Submit(batcher, plain);
+    RunAll(batcher);
+    // The right answer, and it goes on behind the end.
+    Guesser guesser(client, Join(prompt, Join(plain.got, MakeIds(20, 3))));
+    const std::int64_t before = batcher.engine_runs();
+    ASSERT_TRUE(batcher.Submit(guesser.Request()).ok());
+    RunAll(batcher);
+    // No run failed.
+    EXPECT_EQ(batcher.engine_runs() - before + batcher.speculation().accepted,
+              static_cast<std::int64_t>(client.got.size()));
+    EXPECT_EQ(client.got, plain.got) << tokens;
+    EXPECT_EQ(client.finish, plain.finish) << client.message;
+    EXPECT_EQ(client.finish, tokens <= 31 ? "stop" : "length");
+    EXPECT_EQ(client.sequence->size(), plain.sequence->size()) << tokens;
+    EXPECT_EQ(client.sequence->size(), std::min<std::int64_t>(30 + tokens - 1, 60));
+    EXPECT_TRUE(tokens < 9 || batcher.speculation().accepted > 0) << tokens;
+  }
+}
+
+TEST(Batcher, NobodyWaitsForGuessesOfOthers) {
+  const auto engine = MakeEngine();
+  const Ids prompt = MakeIds(30, 1);
+  const Ids want = Alone(*engine, prompt, 200, 1);
+  Client client(*engine, prompt, 200, 1), decodes(*engine, MakeIds(9, 2), 20, 2),
+      reads(*engine, MakeIds(60, 3), 1, 3);
+  Guesser guesser(client, Join(prompt, want));
+  Batcher batcher(*engine, {.chunks = {.max_rows = 64}});
+  ASSERT_TRUE(batcher.Submit(guesser.Request()).ok());
+  Submit(batcher, decodes);
+  while (decodes.ends == 0) {
+    batcher.Step();
+    ASSERT_EQ(batcher.speculation().drafted, 0);
+  }
+  ASSERT_EQ(client.got.size(), 20U);
+  Submit(batcher, reads);
+  while (reads.ends == 0) {
+    batcher.Step();
+    ASSERT_EQ(batcher.speculation().drafted, 0);
+  }
+  ASSERT_EQ(client.ends, 0);
+  RunAll(batcher);
+  EXPECT_GT(batcher.speculation().accepted, 0) << "alone it guesses";
+  EXPECT_EQ(client.got, want);
+  EXPECT_EQ(decodes.got, Alone(*engine, decodes.prompt, 20, 2));
+}
+
+TEST(Batcher, CancelAndBadChoicesEndARequestInsideItsGuesses) {
+  const auto engine = MakeEngine();
+  const Ids prompt = MakeIds(30, 1);
+  const Ids want = Alone(*engine, prompt, 60, 1);
+  for (std::size_t at = 1; at < 24; ++at) {
+    for (const bool bad : {false, true}) {
+      Client client(*engine, prompt, 60, 1);
+      Guesser guesser(client, Join(prompt, want));
+      Batcher batcher(*engine);
+      BatchRequest request = guesser.Request();
+      Batcher::RequestId id = 0;
+      request.choose = [&, choose = request.choose](auto logits,
+                                                    auto history) -> std::optional<std::int32_t> {
+        EXPECT_EQ(history.size(), prompt.size() + client.got.size());
+        const auto next = choose(logits, history);
+        if (client.got.size() != at) return next;
+        if (bad) return -1;
+        batcher.Cancel(id);
+        return next;
+      };
+      const auto submitted = batcher.Submit(std::move(request));
+      ASSERT_TRUE(submitted.ok());
+      id = *submitted;
+      RunAll(batcher);
+      EXPECT_EQ(client.ends, 1);
+      EXPECT_EQ(client.got, Ids(want.begin(), want.begin() + static_cast<std::ptrdiff_t>(at)));
+      EXPECT_EQ(client.code, bad ? Code::kInvalidArgument : Code::kOk);
+      EXPECT_EQ(client.finish, bad ? "" : "cancelled");
+      EXPECT_EQ(client.sequence->size(), static_cast<std::int64_t>(30 + at - 1));
+    }
+  }
+}
+
+// There a token's result depends on its step.
+TEST(Batcher, GuessesNothingWhereRopeFollowsTheLength) {
+  auto model = MakeTinyModel();
+  model::RopeTable& table = model.spec.ropes[0];
+  table.by_length = model::RopeByLength{};
+  table.by_length->original_positions = 40;
+  table.by_length->long_inv_freq = table.inv_freq;
+  auto engine = Engine::FromModel(std::move(model), {}, {.num_threads = 1}, "tiny");
+  ASSERT_TRUE(engine.ok()) << engine.message();
+  const Ids prompt = MakeIds(30, 1);
+  const Ids want = Alone(**engine, prompt, 30, 1);
+  Client client(**engine, prompt, 30, 1);
+  Guesser guesser(client, Join(prompt, want));
+  Batcher batcher(**engine);
+  ASSERT_TRUE(batcher.Submit(guesser.Request()).ok());
+  RunAll(batcher);
+  EXPECT_EQ(client.got, want);
+  EXPECT_EQ(batcher.speculation().steps, 0);
+  EXPECT_EQ(batcher.engine_runs(), 30);
 }
 
 }  // namespace

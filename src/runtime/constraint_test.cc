@@ -162,8 +162,9 @@ struct Client {
         sequence(NewSequence(model)),
         limit(tokens) {}
 
-  std::optional<std::int32_t> Choose(std::span<const float> logits) {
-    auto next = chooser.Choose(logits, sequence->tokens());
+  std::optional<std::int32_t> Choose(std::span<const float> logits,
+                                     std::span<const std::int32_t> history) {
+    auto next = chooser.Choose(logits, history);
     if (!next.ok()) error = next.message();
     if (!next.ok() || !*next) return std::nullopt;
     const Ids& stops = engine.text().stop_ids;
@@ -176,7 +177,7 @@ struct Client {
   BatchRequest Request() {
     return {.sequence = sequence.get(),
             .prompt = kPrompt,
-            .choose = [this](std::span<const float> logits) { return Choose(logits); },
+            .choose = [this](auto logits, auto history) { return Choose(logits, history); },
             .done = [this](const Result<FinishReason>& end) { ended = end.ok(); }};
   }
 

@@ -97,14 +97,6 @@ class Decoder {
     return all;
   }
 
-  // Whether a token's result does not depend on the step that it is run in.
-  static bool MaySpeculate(const Engine& engine) {
-    const auto& ropes = engine.spec().ropes;
-    return !engine.runs_graph() &&
-           std::none_of(ropes.begin(), ropes.end(),
-                        [](const model::RopeTable& rope) { return rope.by_length.has_value(); });
-  }
-
   Status Loop(std::span<const std::int32_t> prompt) {
     const Stopwatch total;
     const auto room = engine_.spec().max_positions - static_cast<std::int64_t>(prompt.size());
@@ -259,6 +251,13 @@ class Decoder {
 };
 
 }  // namespace
+
+bool MaySpeculate(const Engine& engine) {
+  const auto& ropes = engine.spec().ropes;
+  return !engine.runs_graph() &&
+         std::none_of(ropes.begin(), ropes.end(),
+                      [](const model::RopeTable& rope) { return rope.by_length.has_value(); });
+}
 
 const char* FinishReasonName(FinishReason reason) {
   switch (reason) {

@@ -22,14 +22,18 @@ namespace hone::runtime {
 enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled };
 const char* FinishReasonName(FinishReason reason);  // "stop", "length", "cancelled"
 
+// Whether a token's result does not depend on the step that it is run in, so that guessed tokens
+// can be verified several at a time. Not so on graphs, and on models whose rope frequencies follow
+// the length of the sequence.
+bool MaySpeculate(const Engine& engine);
+
 struct GenerateOptions {
   SamplerOptions sampler;
   std::int64_t max_tokens = 0;            // 0: as many as the context holds
   std::vector<std::string> stop_strings;  // besides the model's own
   bool skip_special = true;               // in the text
   // Guesses tokens from the text and runs several in one step. The answer is the same in every way;
-  // only the speed changes. Has no effect on graphs, and on models whose rope frequencies follow
-  // the length of the sequence: there a token's step is part of its result.
+  // only the speed changes. Has no effect where MaySpeculate says no.
   Speculation speculation = Speculation::kAuto;
   // What the answer must look like. Where the grammar leaves no choice, several tokens run in one
   // step (under the same conditions as guessed ones). A complete answer ends with kStop, also

@@ -220,8 +220,9 @@ TEST(Batcher, GivesTheTokensOfGenerate) {
     auto id = batcher.Submit(
         {.sequence = request.sequence.get(),
          .prompt = ids,
-         .choose = [&](std::span<const float> logits) -> std::optional<std::int32_t> {
-           const std::int32_t next = request.sampler->Sample(logits, request.sequence->tokens());
+         .choose = [&](std::span<const float> logits,
+                       std::span<const std::int32_t> history) -> std::optional<std::int32_t> {
+           const std::int32_t next = request.sampler->Sample(logits, history);
            if (std::count(stop_ids.begin(), stop_ids.end(), next) > 0) return std::nullopt;
            request.got.push_back(next);
            if (request.got.size() == 12) return std::nullopt;

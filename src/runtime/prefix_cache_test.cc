@@ -227,8 +227,8 @@ TEST(ReusePrefix, TheBatcherUsesItAndGivesTheSameTokens) {
       EXPECT_TRUE(batcher
                       .Submit({.sequence = sequence.get(),
                                .prompt = {ids.begin(), ids.begin() + static_cast<long>(count)},
-                               .choose = [&answer](std::span<const float> logits)
-                                   -> std::optional<std::int32_t> {
+                               .choose = [&answer](std::span<const float> logits,
+                                                   auto) -> std::optional<std::int32_t> {
                                  if (answer.size() == 5) return std::nullopt;
                                  const auto best = std::max_element(logits.begin(), logits.end());
                                  answer.push_back(static_cast<std::int32_t>(best - logits.begin()));
@@ -259,10 +259,11 @@ TEST(ReusePrefix, TheBatcherAsksOnceForARequest) {
     sequences.push_back(*engine->NewSequence());
     ASSERT_TRUE(
         batcher
-            .Submit({.sequence = sequences.back().get(),
-                     .prompt = Ids(40, i),
-                     .choose = [](auto) -> std::optional<std::int32_t> { return std::nullopt; },
-                     .done = [](const auto& end) { EXPECT_TRUE(end.ok()) << end.message(); }})
+            .Submit(
+                {.sequence = sequences.back().get(),
+                 .prompt = Ids(40, i),
+                 .choose = [](auto, auto) -> std::optional<std::int32_t> { return std::nullopt; },
+                 .done = [](const auto& end) { EXPECT_TRUE(end.ok()) << end.message(); }})
             .ok());
   }
   while (batcher.Step()) {

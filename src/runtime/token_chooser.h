@@ -4,8 +4,8 @@
 // Generate and whoever drives a Batcher choose with it, so that both give the same answers.
 //
 //   TokenChooser chooser(engine.text(), sampler, {.matcher = &matcher});
-//   request.choose = [&](std::span<const float> logits) -> std::optional<std::int32_t> {
-//     auto next = chooser.Choose(logits, sequence.tokens());
+//   request.choose = [&](auto logits, auto history) -> std::optional<std::int32_t> {
+//     auto next = chooser.Choose(logits, history);
 //     ...                                     // keep the error, a stop id, what has been chosen
 //     return chooser.done() ? std::nullopt : *next;
 //   };

@@ -158,9 +158,8 @@ const Rows kChatOnly = {
      "The schema without the wrapper, also of `json_object`. An extension"},
     {"response_format.regex", kHonoured, R"("a+")", "Of `regex`. An extension"},
     {"response_format.grammar", kHonoured, R"("start: \"a\"")", "Of `grammar`: Lark. An extension"},
-    {"prediction", kNoEffect, R"({"type":"content","content":"x"})",
-     "Text that the answer will mostly repeat. It could change the speed and nothing else; it does "
-     "not yet"},
+    {"prediction", kHonoured, R"({"type":"content","content":"x"})",
+     "Text that the answer will mostly repeat: a draft, which changes speed and nothing else"},
     {"prediction.type", kHonoured, R"("content")", "`content`"},
     {"prediction.content", kHonoured, R"("x")", "A string or a list of text parts"},
     {"prediction.content[].type", kHonoured, R"("text")", "`text`"},
