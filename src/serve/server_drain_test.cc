@@ -128,6 +128,7 @@ TEST_F(ServerDrainTest, ARequestThatWaitsForALoadEndsWithTheServer) {
   EXPECT_EQ(server_->num_running(), 0);
   EXPECT_EQ(client.ReceiveAnswer().status, 503);
   go = true;
+  server_.reset();
   registry_.reset();  // the load that looks at `go` ends first
 }
 
