@@ -148,6 +148,8 @@ TEST_F(ServerDrainTest, StopDoesNotWaitForATextCallThatWaitsForALoad) {
   EXPECT_EQ(answer.status, 503);
   EXPECT_EQ(TextAt(ParseText(answer.body), "error.code"), "draining");
   go = true;
+  server_.reset();
+  registry_.reset();  // the load that looks at `go` ends first
 }
 
 }  // namespace
