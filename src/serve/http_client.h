@@ -45,13 +45,13 @@ class TestClient {
   // False if the server has closed.
   bool Send(std::string_view bytes);
   // Whatever comes next, "" at the end or after the time is up (timed_out says which).
-  std::string Receive(std::chrono::milliseconds limit = std::chrono::seconds(5));
+  std::string Receive(std::chrono::milliseconds limit = std::chrono::seconds(30));
   bool timed_out() const { return timed_out_; }
   // Reads until the end; what came.
-  std::string ReceiveAll(std::chrono::milliseconds limit = std::chrono::seconds(5));
+  std::string ReceiveAll(std::chrono::milliseconds limit = std::chrono::seconds(30));
   // Reads until text has come; false if it does not. What came stays for the next ReceiveAnswer.
   bool ReceiveUntil(std::string_view text,
-                    std::chrono::milliseconds limit = std::chrono::seconds(5));
+                    std::chrono::milliseconds limit = std::chrono::seconds(30));
   Answer ReceiveAnswer(bool head = false);
   // Sends request and gives the answer.
   Answer Ask(std::string_view request);
@@ -77,7 +77,7 @@ int CountThreads();
 // Looks every few milliseconds until it is true; false after limit.
 template <typename Condition>
 bool Eventually(const Condition& condition,
-                std::chrono::milliseconds limit = std::chrono::seconds(5));
+                std::chrono::milliseconds limit = std::chrono::seconds(30));
 void SleepMs(int ms);
 
 template <typename Condition>

@@ -410,6 +410,71 @@ TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoads) {
   EXPECT_EQ(most, 1) << "each needs 67 MB of 120 MB, so the second waits for the first";
 }
 
+// Both loads have read the memory before either has a promise of it.
+TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoadsThatLookAtOnce) {
+  FakeModels models;
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  models.on_load = [&](const ModelEntry&) {
+    most = std::max<int>(most, ++inside);
+    SleepMs(50);
+    --inside;
+    return Status();
+  };
+  const Machine machine = {
+      .total = 120'000'000, .each = 10'000'000, .models = &models, .names = {"a", "b"}};
+  std::atomic<int> looks{0};
+  const auto registry = MakeRegistry(models, {.available_memory = [&] {
+                                       const auto bytes = machine.Available();
+                                       ++looks;
+                                       EXPECT_TRUE(Eventually([&] { return looks >= 2; }));
+                                       return bytes;
+                                     }});
+  for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
+  Asked a = Ask(*registry, "a");
+  Asked b = Ask(*registry, "b");
+  EXPECT_EQ(Answered(a), "a says hello");
+  EXPECT_EQ(Answered(b), "b says hello");
+  EXPECT_EQ(most, 1) << "each needs 67 MB of 120 MB, so the second waits for the first";
+}
+
+// A load that ends after another has read the memory and before that one decides.
+TEST(ModelRegistry, LooksAgainIfALoadEndedMeanwhile) {
+  FakeModels models;
+  const Machine machine = {
+      .total = 160'000'000, .each = 100'000'000, .models = &models, .names = {"a", "b"}};
+  ModelRegistry* all = nullptr;
+  std::atomic<int> looks{0};
+  const auto registry = MakeRegistry(models, {.available_memory = [&] {
+                                       const auto bytes = machine.Available();
+                                       if (++looks == 2) {
+                                         EXPECT_TRUE(Eventually([&] {
+                                           const auto a = all->Report("a");
+                                           return a->loads == 1 && a->requests == 0;
+                                         }));
+                                       }
+                                       return bytes;
+                                     }});
+  all = registry.get();
+  std::atomic<bool> go{false};
+  models.on_load = [&](const ModelEntry& entry) {
+    if (entry.name == "a") {
+      EXPECT_TRUE(Eventually([&] { return go.load(); }));
+    } else {
+      EXPECT_EQ(models.closed("a"), 1) << "60 MB are left beside a, b needs 67 MB";
+    }
+    return Status();
+  };
+  for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
+  Asked a = Ask(*registry, "a");
+  EXPECT_TRUE(Eventually([&] { return looks == 1; }));
+  Asked b = Ask(*registry, "b");
+  EXPECT_TRUE(Eventually([&] { return looks == 2; }));
+  go = true;
+  EXPECT_EQ(Answered(a), "a says hello");
+  EXPECT_EQ(Answered(b), "b says hello");
+}
+
 TEST(ModelRegistry, PreloadTriesAModelThatSeemsTooLargeAndSaysSo) {
   FakeModels models;
   std::promise<std::string> noted;

@@ -344,13 +344,15 @@ Status ModelSlots::MakeRoom(const Slot& slot) {
   Lock lock(mutex_);
   for (;;) {
     if (stopping_) return Status(Code::kCancelled, "the server is about to stop");
-    std::uint64_t promised = 0;
-    for (const Slot& other : slots_) promised += other->reserved;
     const std::uint64_t changes = memory_changes_;
     lock.unlock();
     const auto available =
         options_.available_memory ? options_.available_memory() : AvailableMemory();
     lock.lock();
+    if (changes != memory_changes_) continue;  // the number may be old
+    // Only now: another load may have got a promise while the number was read.
+    std::uint64_t promised = 0;
+    for (const Slot& other : slots_) promised += other->reserved;
     const bool fits = !available || *available >= promised + needed;
     if (fits || slot->even_if_tight) {
       slot->reserved = needed;
@@ -361,7 +363,6 @@ Status ModelSlots::MakeRoom(const Slot& slot) {
       }
       return Status();
     }
-    if (changes != memory_changes_) continue;  // the number may be old
     if (const Slot idle = LongestUnused(Clock::now())) {
       Unload(lock, idle, StrCat("unloaded to make room for ", slot->entry.name));
     } else if (MayGetRoom()) {
