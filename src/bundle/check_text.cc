@@ -8,6 +8,7 @@
 
 #include "bundle/check_groups.h"
 #include "exporter/template_probe.h"
+#include "formats/thinking_marks.h"
 
 namespace hone::bundle {
 namespace {
@@ -223,9 +224,12 @@ void CheckLimits(const Subject& subject, Findings& out) {
   if (llm.model_type.empty()) out.Add("model-type-missing", "LlmMetadata has no llm_model_type");
   if (!llm.jinja_prompt_template || llm.jinja_prompt_template->empty()) {
     out.Add("template-missing", "LlmMetadata has no jinja_prompt_template");
-  } else if (llm.channels.empty() &&
-             llm.jinja_prompt_template->find("<think>") != std::string::npos) {
-    out.Add("channel-missing", "the chat template writes <think>, and no channel is declared");
+  } else if (llm.channels.empty()) {
+    const std::string_view start = formats::FindThinkingMarks(*llm.jinja_prompt_template).start;
+    if (!start.empty()) {
+      out.Add("channel-missing",
+              StrCat("the chat template writes ", start, ", and no channel is declared"));
+    }
   }
   if (!llm.supports_thinking || !llm.supports_function_calling) {
     out.Add("flags-missing",

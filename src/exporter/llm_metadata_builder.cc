@@ -9,6 +9,7 @@
 #include "bridge/stop_tokens.h"
 #include "exporter/template_check.h"
 #include "exporter/template_probe.h"
+#include "formats/thinking_marks.h"
 #include "graph/builder.h"
 
 namespace hone::exporter {
@@ -176,11 +177,12 @@ Status AddTemplate(const formats::TextFacts& text, const bridge::ChatTemplate& c
     out.warnings.push_back(StrCat("chat template: LiteRT-LM 0.18 cannot run it: ", problem,
                                   wrapping_helps ? "; --template-compat avoids this" : ""));
   }
-  if (source.find("<think>") != std::string::npos) {
+  if (const formats::ThinkingMarks marks = formats::FindThinkingMarks(source);
+      !marks.start.empty()) {
     litertlm::Channel thought;
     thought.name = "thought";
-    thought.start = "<think>";
-    thought.end = "</think>";
+    thought.start = marks.start;
+    thought.end = marks.end;
     thought.is_reasoning = true;
     out.metadata.channels.push_back(std::move(thought));
     out.metadata.supports_thinking = true;

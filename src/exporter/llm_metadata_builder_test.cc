@@ -125,6 +125,11 @@ TEST(BundleText, NamesTheThoughtChannelOfATemplateThatThinks) {
   EXPECT_EQ(built.metadata.channels[0].end, "</think>");
   EXPECT_EQ(built.metadata.supports_thinking, true);
   EXPECT_EQ(built.metadata.supports_function_calling, false);
+  text.chat_template = "{% for m in messages %}{{ m.content + '' }}{% endfor %}[THINK]";
+  built = Build(text);
+  ASSERT_EQ(built.metadata.channels.size(), 1u);
+  EXPECT_EQ(built.metadata.channels[0].start, "[THINK]");
+  EXPECT_EQ(built.metadata.channels[0].end, "[/THINK]");
   text.chat_template = "{% for m in messages %}{{ m.content + '' }}{% endfor %}{{ tools }}";
   built = Build(text);
   EXPECT_TRUE(built.metadata.channels.empty());

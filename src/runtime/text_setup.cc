@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "bridge/stop_tokens.h"
 #include "formats/hf_config/hf_config.h"
+#include "formats/thinking_marks.h"
 
 namespace hone::runtime {
 namespace {
@@ -32,6 +33,12 @@ Status SetTokenizer(const std::string& json, TextSetup& text) {
   }
   text.tokenizer_error = tokenizer.message();
   return Status();
+}
+
+void SetThinkingMarks(TextSetup& text) {
+  const formats::ThinkingMarks marks = formats::FindThinkingMarks(text.template_source);
+  text.think_start = marks.start;
+  text.think_end = marks.end;
 }
 
 // The template itself may be wrong: the error is kept. Not enough memory is an error at once.
@@ -195,10 +202,7 @@ Result<TextSetup> MakeCheckpointText(const formats::TextFacts& facts,
     text.min_p = static_cast<float>(sampling.min_p.value_or(0.0));
   }
   text.repetition_penalty = static_cast<float>(sampling.repetition_penalty.value_or(1.0));
-  if (text.template_source.find("<think>") != std::string::npos) {
-    text.think_start = "<think>";
-    text.think_end = "</think>";
-  }
+  SetThinkingMarks(text);
   return text;
 }
 
@@ -225,6 +229,7 @@ Result<TextSetup> MakeMetadataText(const litertlm::LlmMetadata& metadata,
     text.think_end = channel.end;
     break;
   }
+  if (metadata.channels.empty()) SetThinkingMarks(text);  // exported before there were channels
   return text;
 }
 

@@ -48,6 +48,29 @@ TEST(TextSetup, TellsTheToolFamilyOfABundle) {
   EXPECT_FALSE(Warns(warnings, "hone.json"));
 }
 
+// Bundles of before there were channels, and those whose exporter named none.
+TEST(TextSetup, FindsTheThinkingMarksOfTheTemplateIfNoChannelIsDeclared) {
+  litertlm::LlmMetadata metadata;
+  const auto marks = [&](std::string_view source) -> std::string {
+    metadata.jinja_prompt_template = source;
+    std::vector<std::string> warnings;
+    const auto text = MakeMetadataText(metadata, "", {}, warnings);
+    if (!text.ok()) return std::string(text.message());
+    return StrCat(text->think_start, " ", text->think_end);
+  };
+  EXPECT_EQ(marks("{{ messages }}"), " ");
+  EXPECT_EQ(marks("{{ messages }}<think>\n"), "<think> </think>");
+  EXPECT_EQ(marks("[THINK]{{ messages }}[/THINK]"), "[THINK] [/THINK]");
+  EXPECT_EQ(marks("<seed:think>"), "<seed:think> </seed:think>");
+  metadata.channels.resize(1);
+  metadata.channels[0].name = "thought";
+  metadata.channels[0].start = "<a>";
+  metadata.channels[0].end = "</a>";
+  EXPECT_EQ(marks("<think>"), "<a> </a>");
+  metadata.channels[0].name = "other";
+  EXPECT_EQ(marks("<think>"), " ") << "what is declared counts";
+}
+
 TEST(TextSetup, RunsWithADamagedHoneJsonAndSaysSo) {
   for (const char* hone : {"{", "[]", "", R"({"tool_family": 3})"}) {
     std::vector<std::string> warnings;
