@@ -57,6 +57,19 @@ std::string LarkRegex(std::string_view text) {
   return out;
 }
 
+Json WithBoundedSpace(Json schema) {
+  if (!schema.IsObject()) return schema;
+  const Json* given = schema.Find("x-guidance");
+  Json options = given != nullptr ? *given : Json(Json::Object());
+  if (!options.IsObject()) return schema;  // the compiler says what is wrong
+  for (const char* key : {"whitespace_flexible", "whitespace_pattern"}) {
+    if (options.Find(key) != nullptr) return schema;
+  }
+  options.Set("whitespace_pattern", kJsonSpace);
+  schema.Set("x-guidance", std::move(options));
+  return schema;
+}
+
 std::string LarkJson(const Json& schema, const Json& root) {
   Json whole = schema;
   if (whole.IsObject() && &schema != &root) {
@@ -65,7 +78,7 @@ std::string LarkJson(const Json& schema, const Json& root) {
       if (definitions != nullptr && whole.Find(key) == nullptr) whole.Set(key, *definitions);
     }
   }
-  return "%json " + whole.Dump();
+  return "%json " + WithBoundedSpace(std::move(whole)).Dump();
 }
 
 std::string LarkRules::Add(std::string_view name, std::string_view body) {

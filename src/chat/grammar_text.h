@@ -17,7 +17,12 @@ namespace hone::chat {
 std::string LarkString(std::string_view text);
 // A text as part of a regular expression between slashes.
 std::string LarkRegex(std::string_view text);
-// "%json {...}"; definitions of root that a $ref of schema may name go with it.
+// Between two JSON tokens, where a schema does not say it: weak models else write white space for
+// ever. The bridge does the same for schemas that are a whole grammar.
+inline constexpr const char* kJsonSpace = R"(( {1,2}|\t|\r?\n[ \t]{0,40}))";
+// schema with kJsonSpace in its "x-guidance".
+Json WithBoundedSpace(Json schema);
+// "%json {...}" WithBoundedSpace; definitions of root that a $ref of schema may name go with it.
 std::string LarkJson(const Json& schema, const Json& root);
 
 // Rules, one a line, each added once.

@@ -72,7 +72,7 @@ class Builder {
                       StrCat(kAnyText, " & ~/(?s:.*)", LarkRegex(family_.open), after, "(?s:.*)/"));
   }
 
-  void AddSpace() { rules_.Add("SPACE", "/[ \\t\\r\\n]+/"); }
+  void AddSpace() { rules_.Add("SPACE", "/[ \\t\\r\\n]{1,16}/"); }
 
   void AddAuto() {
     if (family_.bare) {
@@ -187,7 +187,10 @@ class Builder {
 
   // A tool without parameters still has an object of arguments.
   static std::string ArgumentsJson(const Tool& tool, const std::string& json) {
-    if (tool.parameters.AsObject().empty()) return "%json {\"type\":\"object\"}";
+    if (tool.parameters.AsObject().empty()) {
+      const Json any(Json::Object{{"type", "object"}});
+      return LarkJson(any, any);
+    }
     return json;
   }
 

@@ -232,6 +232,26 @@ TEST_P(ToolGrammarAccepts, CallsInEveryChoiceButNone) {
   for (const std::string& answer : {paris, now, both}) Refuses(Options(ToolChoice::kNone), answer);
 }
 
+// Weak models else write white space for ever where they must write a call.
+TEST_P(ToolGrammarAccepts, LittleWhiteSpace) {
+  std::string answer = Answer(family(), {kParisTwoDays});
+  const auto required = Options(ToolChoice::kRequired);
+  Admits(required, StrCat("\n\n", answer));
+  Refuses(required, StrCat(std::string(30, '\n'), answer));
+  if (family().shape != CallShape::kJson && family().shape != CallShape::kNamedJson) return;
+  const std::string between = "\"Paris\", ";
+  const auto at = answer.find(between);
+  ASSERT_NE(at, std::string::npos) << answer;
+  for (const char* space : {"", " ", "\n    ", "\t"}) {
+    std::string spaced = answer;
+    Admits(required, spaced.replace(at + between.size() - 1, 1, space));
+  }
+  for (const char* space : {"   ", "\n\n", "\t\t"}) {
+    std::string spaced = answer;
+    Refuses(required, spaced.replace(at + between.size() - 1, 1, space));
+  }
+}
+
 TEST_P(ToolGrammarAccepts, OneCallWithoutParallel) {
   const std::string paris = Answer(family(), {kParis});
   const std::string both = Answer(family(), {kParis, kNow});
