@@ -77,6 +77,6 @@ function(hone_find_cargo)
   endif()
   message(FATAL_ERROR
     "Hone needs cargo and rustc ${HONE_RUST_MINIMUM} or newer; found: ${found}.\n"
-    "On Debian 12: apt-get install cargo-web rustc-web. Elsewhere: https://rustup.rs. "
+    "On Debian 12 with its security updates: apt-get install cargo-web rustc-web. Elsewhere: https://rustup.rs. "
     "Or build without tokenizers and chat templates: -DHONE_BRIDGE=OFF.")
 endfunction()

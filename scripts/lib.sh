@@ -17,24 +17,35 @@ install_packages() {
   for package in "$@"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
   done
-  [ ${#missing[@]} -eq 0 ] && return 0
-  command -v apt-get >/dev/null 2>&1 || die "install these first (their names in Debian 12): ${missing[*]}"
-  say "installing Debian packages: ${missing[*]}"
+  [ ${#missing[@]} -eq 0 ] || install_newest "${missing[@]}"
+}
+
+# Installs these Debian packages, or newer versions of them.
+install_newest() {
+  command -v apt-get >/dev/null 2>&1 || die "install these first (their names in Debian 12): $*"
+  say "installing Debian packages: $*"
   as_root apt-get update -qq
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
 # The Rust compiler for the text bridge: a cargo that is new enough, or Debian's cargo-web.
-install_rust() {
+rust_minimum=1.87.0
+has_rust() {
   local cargo
   for cargo in cargo "$HOME/.cargo/bin/cargo"; do
-    if command -v "$cargo" >/dev/null 2>&1 && version_at_least "$("$cargo" --version | awk '{print $2}')" 1.87.0; then
-      return 0
-    fi
+    command -v "$cargo" >/dev/null 2>&1 && version_at_least "$("$cargo" --version | awk '{print $2}')" "$rust_minimum" && return 0
   done
-  install_packages cargo-web rustc-web
+  return 1
+}
+install_rust() {
+  has_rust && return 0
+  install_newest cargo-web rustc-web
+  has_rust || die "Rust $rust_minimum or newer is needed, and Debian's cargo-web here is $(dpkg-query -W -f='${Version}' cargo-web).
+The newer one is among Debian's security updates: add this line to /etc/apt/sources.list and run it again,
+  deb http://deb.debian.org/debian-security bookworm-security main
+or install Rust from https://rustup.rs."
 }
 
 # node and npm for the chat page: those that are there, if new enough, or Debian's.
