@@ -4,14 +4,11 @@
 // names its field for the part.
 #pragma once
 
-#include <cassert>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
-#include <variant>
 
 #include "base/status.h"
+#include "base/typed_status.h"
 
 namespace hone::chat {
 
@@ -48,43 +45,8 @@ struct RequestError {
 // kInvalidArgument is kInvalid, kUnsupported is kUnsupported, the rest kOther. status is not ok.
 RequestError MakeRequestError(const Status& status, RequestPart part = RequestPart::kNone);
 
-// Nothing, or a RequestError. HONE_TRY and HONE_ASSIGN work with it.
-class [[nodiscard]] RequestStatus {
- public:
-  RequestStatus() = default;
-  RequestStatus(RequestError error)  // NOLINT(google-explicit-constructor): 'return error;'
-      : error_(std::make_unique<RequestError>(std::move(error))) {}
-  bool ok() const { return error_ == nullptr; }
-  // Only if not ok.
-  const RequestError& error() const { return *error_; }
-
- private:
-  std::unique_ptr<RequestError> error_;
-};
-
-// A value, or a RequestError.
+using RequestStatus = TypedStatus<RequestError>;
 template <typename T>
-class [[nodiscard]] RequestResult {
- public:
-  // NOLINTBEGIN(google-explicit-constructor): 'return value;' and 'return error;' are the point.
-  RequestResult(T value) : v_(std::in_place_index<0>, std::move(value)) {}
-  RequestResult(RequestError error) : v_(std::in_place_index<1>, std::move(error)) {}
-  RequestResult(RequestStatus error) : v_(std::in_place_index<1>, std::move(error)) {
-    assert(!std::get<1>(v_).ok());
-  }
-  // NOLINTEND(google-explicit-constructor)
-  bool ok() const { return v_.index() == 0; }
-  T& operator*() & { return *std::get_if<0>(&v_); }
-  const T& operator*() const& { return *std::get_if<0>(&v_); }
-  T&& operator*() && { return std::move(*std::get_if<0>(&v_)); }
-  T* operator->() { return std::get_if<0>(&v_); }
-  const T* operator->() const { return std::get_if<0>(&v_); }
-  RequestStatus status() && { return ok() ? RequestStatus() : std::move(*std::get_if<1>(&v_)); }
-  // Only if not ok.
-  const RequestError& error() const { return std::get_if<1>(&v_)->error(); }
-
- private:
-  std::variant<T, RequestStatus> v_;
-};
+using RequestResult = TypedResult<T, RequestError>;
 
 }  // namespace hone::chat

@@ -3,17 +3,14 @@
 // Failures as an OpenAI client reads them: HTTP status, type, param, code and message.
 #pragma once
 
-#include <cassert>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "base/typed_status.h"
 
 namespace hone::serve::openai {
 
@@ -31,44 +28,9 @@ struct ApiError {
 // {"error": {"message", "type", "param", "code", ...}}
 Json ErrorJson(const ApiError& error);
 
-// Nothing, or an ApiError. HONE_TRY and HONE_ASSIGN work with it.
-class [[nodiscard]] ApiStatus {
- public:
-  ApiStatus() = default;
-  ApiStatus(ApiError error)  // NOLINT(google-explicit-constructor): 'return error;' is the point
-      : error_(std::make_unique<ApiError>(std::move(error))) {}
-  bool ok() const { return error_ == nullptr; }
-  // Only if not ok.
-  const ApiError& error() const { return *error_; }
-
- private:
-  std::unique_ptr<ApiError> error_;
-};
-
-// A value, or an ApiError.
+using ApiStatus = TypedStatus<ApiError>;
 template <typename T>
-class [[nodiscard]] ApiResult {
- public:
-  // NOLINTBEGIN(google-explicit-constructor): 'return value;' and 'return error;' are the point.
-  ApiResult(T value) : v_(std::in_place_index<0>, std::move(value)) {}
-  ApiResult(ApiError error) : v_(std::in_place_index<1>, std::move(error)) {}
-  ApiResult(ApiStatus error) : v_(std::in_place_index<1>, std::move(error)) {
-    assert(!std::get<1>(v_).ok());
-  }
-  // NOLINTEND(google-explicit-constructor)
-  bool ok() const { return v_.index() == 0; }
-  T& operator*() & { return *std::get_if<0>(&v_); }
-  const T& operator*() const& { return *std::get_if<0>(&v_); }
-  T&& operator*() && { return std::move(*std::get_if<0>(&v_)); }
-  T* operator->() { return std::get_if<0>(&v_); }
-  const T* operator->() const { return std::get_if<0>(&v_); }
-  ApiStatus status() && { return ok() ? ApiStatus() : std::move(*std::get_if<1>(&v_)); }
-  // Only if not ok.
-  const ApiError& error() const { return std::get_if<1>(&v_)->error(); }
-
- private:
-  std::variant<T, ApiStatus> v_;
-};
+using ApiResult = TypedResult<T, ApiError>;
 
 // 400: a field is wrong, missing, unknown, or known and not supported.
 ApiError InvalidField(std::string param, std::string message);
