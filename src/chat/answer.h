@@ -40,7 +40,7 @@ struct AnswerOptions {
 // One thread at a time. The model must outlive it.
 class Answer {
  public:
-  using Sink = std::function<void(const AnswerEvent& event)>;
+  using Sink = std::function<void(AnswerEvent event)>;
 
   // Ids of logit_bias outside the vocabulary, a bias that is not finite, or stop strings without a
   // tokenizer are errors.

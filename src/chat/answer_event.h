@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,10 +17,11 @@ struct TokenCandidate {
   std::string bytes = {};  // maybe a part of a character
   double logprob = 0;      // natural logarithm; minus infinity is allowed
 };
+// A token of an answer or of a prompt.
 struct TokenScore {
   std::int32_t id = 0;
   std::string bytes = {};
-  double logprob = 0;
+  std::optional<double> logprob = {};    // absent for the first token of a prompt
   std::vector<TokenCandidate> top = {};  // the likeliest first, with or without the token itself
 };
 
@@ -27,7 +29,8 @@ struct TokenScore {
 struct ContentDelta {
   std::string text = {};
   // If log-probabilities were asked for: the tokens that became certain with this text, in order.
-  // All deltas of an answer together have each token of the content once; text may be empty.
+  // All deltas of an answer together have each token of the content once; text may be empty while a
+  // character or a possible stop string is open.
   std::vector<TokenScore> tokens = {};
 };
 // Text of the thinking channel, without its marks.

@@ -327,7 +327,8 @@ TEST(Answer, GivesEachTokenOfTheContentOnce) {
   // 20 against 703 times 0.
   const double norm = std::log(std::exp(20.0) + 703.0);
   for (const TokenScore& token : reply.tokens) {
-    EXPECT_NEAR(token.logprob, 20.0 - norm, 1e-12);
+    ASSERT_TRUE(token.logprob.has_value());
+    EXPECT_NEAR(*token.logprob, 20.0 - norm, 1e-12);
     ASSERT_EQ(token.top.size(), 2U);
     EXPECT_EQ(token.top[0].id, token.id);
     EXPECT_EQ(token.top[0].logprob, token.logprob);
@@ -345,7 +346,8 @@ TEST(Answer, GivesNoCandidatesThatOnlyPadTheVocabulary) {
   EXPECT_EQ(score.top[0].id, 5);
   EXPECT_EQ(score.top[1].id, 0);
   EXPECT_EQ(score.top[2].id, 1);
-  EXPECT_NEAR(score.logprob, -10, 0.1) << "of all logits";
+  ASSERT_TRUE(score.logprob.has_value());
+  EXPECT_NEAR(*score.logprob, -10, 0.1) << "of all logits";
   EXPECT_EQ(ScoreToken(nullptr, logits, 5, 1).top[0].id, kTestVocab - 1);
 }
 

@@ -321,8 +321,8 @@ void ModelHost::StartChoice(Running& job, Choice& choice) {
     if (!job.usage.begin_seconds) --stats_.waiting_jobs;
   }
   if (!job.usage.begin_seconds) job.usage.begin_seconds = Now() - job.submitted;
-  auto answer = Answer::Make(model_, job.Options(choice), [this, &job, &choice](const auto& event) {
-    Deliver(job, choice, event);
+  auto answer = Answer::Make(model_, job.Options(choice), [this, &job, &choice](AnswerEvent event) {
+    Deliver(job, choice, std::move(event));
   });
   if (!answer.ok()) {
     Fail(job, Status(Code::kInternal, answer.error().message));
@@ -349,7 +349,7 @@ void ModelHost::StartChoice(Running& job, Choice& choice) {
 void ModelHost::SendEcho(Running& job, Choice& choice) {
   if (!job.ask.echo || job.cancel.load(std::memory_order_relaxed)) return;
   Running::PromptState& prompt = job.prompts[choice.prompt];
-  std::span<const PromptToken> scores;
+  std::span<const TokenScore> scores;
   if (prompt.scorer != nullptr) scores = prompt.scorer->tokens();
   if (!job.ask.sink->OnEcho(choice.index, scores)) CancelJob(job);
   if (++prompt.echoes == job.ask.n) prompt.scorer.reset();
@@ -412,14 +412,14 @@ std::optional<std::int32_t> ModelHost::Choose(Running& job, Choice& choice,
   return next;
 }
 
-void ModelHost::Deliver(Running& job, Choice& choice, const AnswerEvent& event) {
+void ModelHost::Deliver(Running& job, Choice& choice, AnswerEvent event) {
   if (job.cancel.load(std::memory_order_relaxed)) return;
   if (const auto* end = std::get_if<AnswerEnd>(&event)) {
     const bool whole =
         end->reason == AnswerEndReason::kStop || end->reason == AnswerEndReason::kLength;
     if (!whole) return;  // OnEnd says it
   }
-  if (!job.ask.sink->OnAnswer(choice.index, event)) CancelJob(job);
+  if (!job.ask.sink->OnAnswer(choice.index, std::move(event))) CancelJob(job);
 }
 
 // One piece of one prompt, in turn.

@@ -69,9 +69,9 @@ class JobSink {
   // False of one of these three: nobody listens any more, so the job is cancelled.
   // choice c answers prompt c / n. AnswerEnd says kStop or kLength; it is the last event of its
   // choice, and missing if the job did not come so far.
-  virtual bool OnAnswer(std::int64_t choice, const AnswerEvent& event) = 0;
+  virtual bool OnAnswer(std::int64_t choice, AnswerEvent event) = 0;
   // With Job::echo, before all else of the choice. scores is empty without log-probabilities.
-  virtual bool OnEcho(std::int64_t choice, std::span<const PromptToken> scores) = 0;
+  virtual bool OnEcho(std::int64_t choice, std::span<const TokenScore> scores) = 0;
   // Now and then until the prompts are computed, also while the job waits in the queue.
   virtual bool OnProgress(std::int64_t done_tokens, std::int64_t total_tokens) = 0;
   // Once, last. kCancelled after Cancel, Stop or a false; else an error of the model.
@@ -185,7 +185,7 @@ class ModelHost {
                                                       const Choice& choice) const;
   std::optional<std::int32_t> Choose(Running& job, Choice& choice, std::span<const float> logits,
                                      std::span<const std::int32_t> history);
-  void Deliver(Running& job, Choice& choice, const AnswerEvent& event);
+  void Deliver(Running& job, Choice& choice, AnswerEvent event);
   void ScoreSome();
   void Score(Running& job, Choice& choice);
   void MarkComputed(Running& job, Choice& choice);

@@ -75,12 +75,12 @@ class RecordingJob final : public JobSink {
   struct Choice {
     std::string text;
     std::vector<TokenScore> tokens;
-    std::vector<PromptToken> echo;
+    std::vector<TokenScore> echo;
     int events = 0, echoes = 0, ends = 0;
     AnswerEndReason reason = AnswerEndReason::kError;
   };
 
-  bool OnAnswer(std::int64_t choice, const AnswerEvent& event) override {
+  bool OnAnswer(std::int64_t choice, AnswerEvent event) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       EXPECT_EQ(ends_, 0);
@@ -98,7 +98,7 @@ class RecordingJob final : public JobSink {
     }
     return on_answer ? on_answer(choice, event) : true;
   }
-  bool OnEcho(std::int64_t choice, std::span<const PromptToken> scores) override {
+  bool OnEcho(std::int64_t choice, std::span<const TokenScore> scores) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     Choice& to = choices_[choice];
     EXPECT_EQ(to.events, 0);

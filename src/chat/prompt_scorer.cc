@@ -20,7 +20,7 @@ PromptScorer::PromptScorer(const ChatModel& model, std::span<const std::int32_t>
                            std::int64_t top)
     : model_(model), ids_(ids), top_(top) {
   tokens_.reserve(ids.size());
-  PromptToken first{.id = ids[0]};
+  TokenScore first{.id = ids[0]};
   if (const auto* tokenizer = TokenizerOf(model)) {
     auto bytes = tokenizer->TokenBytes(ids[0]);
     if (bytes.ok()) first.bytes = *std::move(bytes);  // else it only pads the vocabulary
@@ -47,13 +47,9 @@ Status PromptScorer::Advance(runtime::Engine& engine, runtime::Sequence& sequenc
   HONE_TRY(engine.Run(step, &logits_, cancel));
   const auto vocab = static_cast<std::size_t>(engine.spec().vocab);
   for (std::size_t row = 0; row < rows; ++row) {
-    TokenScore score =
-        ScoreToken(TokenizerOf(model_), std::span(logits_).subspan(row * vocab, vocab),
-                   ids_[first + row + 1], top_);
-    tokens_.push_back({.id = score.id,
-                       .bytes = std::move(score.bytes),
-                       .logprob = score.logprob,
-                       .top = std::move(score.top)});
+    tokens_.push_back(ScoreToken(TokenizerOf(model_),
+                                 std::span(logits_).subspan(row * vocab, vocab),
+                                 ids_[first + row + 1], top_));
   }
   if (done()) std::vector<float>().swap(logits_);  // many prompts may wait for their answers
   return Status();

@@ -5,9 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -16,14 +14,6 @@
 #include "runtime/engine.h"
 
 namespace hone::chat {
-
-// A token of a prompt.
-struct PromptToken {
-  std::int32_t id = 0;
-  std::string bytes = {};                // maybe a part of a character
-  std::optional<double> logprob = {};    // absent for the first one
-  std::vector<TokenCandidate> top = {};  // the likeliest first
-};
 
 // Reads a prompt in pieces, so that others can run in between. One thread at a time. The model and
 // the ids must outlive it.
@@ -41,13 +31,13 @@ class PromptScorer {
   Status Advance(runtime::Engine& engine, runtime::Sequence& sequence, std::int64_t max_rows,
                  const std::atomic<bool>* cancel = nullptr);
   bool done() const { return tokens_.size() == ids_.size(); }
-  const std::vector<PromptToken>& tokens() const { return tokens_; }
+  const std::vector<TokenScore>& tokens() const { return tokens_; }
 
  private:
   const ChatModel& model_;
   std::span<const std::int32_t> ids_;
   std::int64_t top_;
-  std::vector<PromptToken> tokens_;
+  std::vector<TokenScore> tokens_;
   std::vector<float> logits_;
 };
 

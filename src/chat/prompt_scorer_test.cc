@@ -36,7 +36,7 @@ std::vector<std::vector<double>> SlowScores(runtime::Engine& engine, const Ids& 
 // Of the test's tokenizer. More logits only pad the vocabulary.
 constexpr std::size_t kNumTokens = 645;
 
-void ExpectScores(const std::vector<PromptToken>& got, const Ids& ids,
+void ExpectScores(const std::vector<TokenScore>& got, const Ids& ids,
                   const std::vector<std::vector<double>>& slow, std::size_t top) {
   ASSERT_EQ(got.size(), ids.size());
   EXPECT_FALSE(got[0].logprob.has_value());
@@ -158,7 +158,8 @@ TEST(ModelHostEcho, ScoresEveryPromptWhileOthersGoOn) {
         }
         if (max_tokens == 1 && !choice.tokens.empty()) {
           const TokenScore& token = choice.tokens[0];
-          EXPECT_NEAR(token.logprob, slow.back()[static_cast<std::size_t>(token.id)], 1e-9);
+          ASSERT_TRUE(token.logprob.has_value());
+          EXPECT_NEAR(*token.logprob, slow.back()[static_cast<std::size_t>(token.id)], 1e-9);
         }
       }
     }

@@ -151,8 +151,8 @@ void ReplyReader::CloseCall() {
 }
 
 void ReplyReader::Send() {
-  for (const AnswerEvent& event : std::exchange(out_, {})) {
-    if (sink_) sink_(event);
+  for (AnswerEvent& event : std::exchange(out_, {})) {
+    if (sink_) sink_(std::move(event));
   }
 }
 

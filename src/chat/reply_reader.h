@@ -25,7 +25,7 @@ namespace hone::chat {
 // time. The model must outlive it.
 class ReplyReader {
  public:
-  using Sink = std::function<void(const AnswerEvent& event)>;
+  using Sink = std::function<void(AnswerEvent event)>;
   ReplyReader(const ChatModel& model, const AnswerPlan& plan, std::vector<std::string> stops,
               Sink sink);
   ReplyReader(const ReplyReader&) = delete;

@@ -10,15 +10,6 @@
 namespace hone::serve {
 namespace {
 
-std::vector<openai::TokenCandidate> ToCandidates(const std::vector<chat::TokenCandidate>& given) {
-  std::vector<openai::TokenCandidate> out;
-  out.reserve(given.size());
-  for (const chat::TokenCandidate& one : given) {
-    out.push_back({.id = one.id, .bytes = one.bytes, .logprob = one.logprob});
-  }
-  return out;
-}
-
 openai::EndReason ToEndReason(chat::AnswerEndReason reason) {
   return reason == chat::AnswerEndReason::kLength ? openai::EndReason::kLength
                                                   : openai::EndReason::kStop;
@@ -27,29 +18,8 @@ openai::EndReason ToEndReason(chat::AnswerEndReason reason) {
 struct ToEvent {
   using Out = decltype(openai::Event::what);
 
-  Out operator()(const chat::ContentDelta& delta) const {
-    openai::ContentDelta out{.text = delta.text};
-    for (const chat::TokenScore& token : delta.tokens) {
-      out.tokens.push_back({.id = token.id,
-                            .bytes = token.bytes,
-                            .logprob = token.logprob,
-                            .top = ToCandidates(token.top)});
-    }
-    return out;
-  }
-  Out operator()(const chat::ThinkingDelta& delta) const {
-    return openai::ThinkingDelta{delta.text};
-  }
-  Out operator()(const chat::ToolCallBegin& call) const {
-    return openai::ToolCallBegin{.name = call.name};
-  }
-  Out operator()(const chat::ToolCallArguments& part) const {
-    return openai::ToolCallArguments{part.text};
-  }
-  Out operator()(const chat::ToolCallEnd&) const { return openai::ToolCallEnd{}; }
-  Out operator()(const chat::AnswerEnd& end) const {
-    return openai::ChoiceEnd{ToEndReason(end.reason)};
-  }
+  Out operator()(auto delta) const { return Out(std::move(delta)); }
+  Out operator()(chat::AnswerEnd end) const { return openai::ChoiceEnd{ToEndReason(end.reason)}; }
 };
 
 // Special tokens in front that the text does not spell.
@@ -154,22 +124,16 @@ bool EventAdapter::Send(openai::Event event) {
   return sink_->OnEvent(event);
 }
 
-bool EventAdapter::OnAnswer(std::int64_t choice, const chat::AnswerEvent& event) {
-  return Send({choice, std::visit(ToEvent(), event)});
+bool EventAdapter::OnAnswer(std::int64_t choice, chat::AnswerEvent event) {
+  return Send({choice, std::visit(ToEvent(), std::move(event))});
 }
 
-bool EventAdapter::OnEcho(std::int64_t choice, std::span<const chat::PromptToken> scores) {
+bool EventAdapter::OnEcho(std::int64_t choice, std::span<const chat::TokenScore> scores) {
   const Echo& echo = settings_.echoes[static_cast<std::size_t>(choice / settings_.n)];
-  openai::PromptEcho out{.text = echo.text};
-  for (const chat::PromptToken& token : scores) {
-    const bool seen = out.tokens.size() >= echo.unseen_tokens;
-    std::string bytes = seen ? token.bytes : "";
-    if (echo.added_space && out.tokens.size() == echo.unseen_tokens) bytes.erase(0, 1);
-    out.tokens.push_back({.id = token.id,
-                          .bytes = std::move(bytes),
-                          .logprob = token.logprob,
-                          .top = ToCandidates(token.top)});
-  }
+  openai::PromptEcho out{.text = echo.text, .tokens = {scores.begin(), scores.end()}};
+  const std::size_t unseen = std::min(echo.unseen_tokens, out.tokens.size());
+  for (std::size_t i = 0; i < unseen; ++i) out.tokens[i].bytes.clear();
+  if (echo.added_space && unseen < out.tokens.size()) out.tokens[unseen].bytes.erase(0, 1);
   return Send({choice, std::move(out)});
 }
 

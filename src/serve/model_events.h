@@ -47,8 +47,8 @@ class EventAdapter final : public chat::JobSink {
   EventAdapter(std::shared_ptr<openai::EventSink> sink, EventSettings settings)
       : sink_(std::move(sink)), settings_(std::move(settings)) {}
 
-  bool OnAnswer(std::int64_t choice, const chat::AnswerEvent& event) override;
-  bool OnEcho(std::int64_t choice, std::span<const chat::PromptToken> scores) override;
+  bool OnAnswer(std::int64_t choice, chat::AnswerEvent event) override;
+  bool OnEcho(std::int64_t choice, std::span<const chat::TokenScore> scores) override;
   bool OnProgress(std::int64_t done_tokens, std::int64_t total_tokens) override;
   void OnEnd(const Status& status, const chat::JobUsage& usage) override;
 

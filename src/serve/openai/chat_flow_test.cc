@@ -146,18 +146,17 @@ TEST(ChatFlow, AnAnswerWithoutAWordIsAnEmptyString) {
 TEST(ChatFlow, S2StreamedToolCalls) {
   ScriptedBackend backend;
   backend.script = {Say("Let me see."),     CallBegin("add"), CallPart("{\"a\": 2,"),
-                    CallPart(" \"b\": 3}"), CallEnd(),        CallBegin("now", "call_x"),
+                    CallPart(" \"b\": 3}"), CallEnd(),        CallBegin("now"),
                     CallPart("{}"),         CallEnd(),        End()};
   const Summed sum = Sum(Stream(backend));
   ASSERT_EQ(sum.calls.size(), 2U);
   std::set<std::string> ids;
   for (const auto& call : sum.calls) {
     EXPECT_EQ(call.type, "function");
-    EXPECT_FALSE(call.id.empty());
+    EXPECT_TRUE(call.id.starts_with("call_")) << call.id;
     ids.insert(call.id);
   }
   EXPECT_EQ(ids.size(), 2U);
-  EXPECT_EQ(sum.calls[1].id, "call_x");
   EXPECT_EQ(sum.content, "Let me see.");
   EXPECT_EQ(sum.finish, "tool_calls");
   // The whole answer has the same.

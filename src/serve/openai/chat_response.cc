@@ -148,7 +148,7 @@ class WholeChat final : public ChatWriter {
     } else if (const auto* thinking = std::get_if<ThinkingDelta>(&event.what)) {
       choice.reasoning += thinking->text;
     } else if (const auto* begin = std::get_if<ToolCallBegin>(&event.what)) {
-      choice.calls.push_back({begin->id.empty() ? ids_("call_") : begin->id, begin->name, ""});
+      choice.calls.push_back({ids_("call_"), begin->name, ""});
     } else if (const auto* part = std::get_if<ToolCallArguments>(&event.what)) {
       choice.calls.back().arguments += part->text;
     } else if (const auto* end = std::get_if<ChoiceEnd>(&event.what)) {
@@ -227,7 +227,7 @@ class ChatStream final : public ChatWriter {
     }
     if (const auto* begin = std::get_if<ToolCallBegin>(&event.what)) {
       Json call(Json::Object{{"index", Json(choice.calls++)}});
-      const Json whole = CallJson(begin->id.empty() ? ids_("call_") : begin->id, begin->name, "");
+      const Json whole = CallJson(ids_("call_"), begin->name, "");
       for (const auto& [key, value] : whole.AsObject()) call.Set(key, value);
       std::string out = Begin(event.choice, Json());
       return out + CallDelta(event.choice, std::move(call));

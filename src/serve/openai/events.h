@@ -5,52 +5,25 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "chat/answer_event.h"
 #include "serve/openai/api_error.h"
 
 namespace hone::serve::openai {
 
-// A token that could have been chosen.
-struct TokenCandidate {
-  std::int32_t id = 0;
-  std::string bytes = {};  // maybe a part of a character
-  double logprob = 0;      // natural logarithm; minus infinity is allowed
-};
+using chat::TokenCandidate;
+using chat::TokenScore;
 
-// A token of the answer or of an echoed prompt.
-struct TokenScore {
-  std::int32_t id = 0;
-  std::string bytes = {};
-  std::optional<double> logprob = {};    // absent for the first token of a prompt
-  std::vector<TokenCandidate> top = {};  // the likeliest, with or without the token itself
-};
+// Of one choice, as the conversation library tells them.
+using chat::ContentDelta;
+using chat::ThinkingDelta;
+using chat::ToolCallArguments;
+using chat::ToolCallBegin;
+using chat::ToolCallEnd;
 
-// Text of the answer: whole UTF-8 characters, after stop strings were found and cut off.
-struct ContentDelta {
-  std::string text;
-  // If logprobs were asked for: the tokens that became certain with this text, in order. All deltas
-  // of a choice together have each token once; text may be empty while a character or a possible
-  // stop string is open.
-  std::vector<TokenScore> tokens = {};
-};
-// Text of the thinking channel, without its markers.
-struct ThinkingDelta {
-  std::string text;
-};
-// A call of a tool: Begin, pieces of the arguments as JSON text, End. Calls of a choice come one
-// after the other.
-struct ToolCallBegin {
-  std::string name;
-  std::string id = {};  // "": the builder makes one
-};
-struct ToolCallArguments {
-  std::string text;
-};
-struct ToolCallEnd {};
 // Only for completions with echo: the prompt, before anything else of its choice. tokens only if
 // logprobs were asked for.
 struct PromptEcho {

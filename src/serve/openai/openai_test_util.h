@@ -263,9 +263,7 @@ inline Event Say(std::string text, std::int64_t choice = 0) {
   return {choice, ContentDelta{std::move(text)}};
 }
 inline Event ThinkAloud(std::string text) { return {0, ThinkingDelta{std::move(text)}}; }
-inline Event CallBegin(std::string name, std::string id = "") {
-  return {0, ToolCallBegin{std::move(name), std::move(id)}};
-}
+inline Event CallBegin(std::string name) { return {0, ToolCallBegin{std::move(name)}}; }
 inline Event CallPart(std::string text) { return {0, ToolCallArguments{std::move(text)}}; }
 inline Event CallEnd() { return {0, ToolCallEnd{}}; }
 inline Event End(EndReason reason = EndReason::kStop, std::int64_t choice = 0) {

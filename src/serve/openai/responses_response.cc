@@ -159,8 +159,7 @@ class ResponsesWriter final : public ReplyWriter {
   }
   void BeginCall(const ToolCallBegin& begin) {
     CloseItem("completed");
-    open_ = OpenItem{ItemKind::kCall, ids_("fc_"), "", begin.id.empty() ? ids_("call_") : begin.id,
-                     begin.name,      {}};
+    open_ = OpenItem{ItemKind::kCall, ids_("fc_"), "", ids_("call_"), begin.name, {}};
     EmitItem("response.output_item.added", ItemJson(*open_, "in_progress", false));
   }
   void AddArguments(const std::string& text) {
