@@ -14,34 +14,6 @@
 namespace hone::chat {
 namespace {
 
-RequestStatus CheckOptions(const ChatModel& model, const AnswerOptions& options) {
-  for (const auto& [id, bias] : options.logit_bias) {
-    if (id < 0 || id >= model.vocab()) {
-      return MakeRequestError(
-          Status(Code::kInvalidArgument, StrCat("logit_bias: found the token id ", id,
-                                                ", the model has 0 to ", model.vocab() - 1)),
-          RequestPart::kLogitBias);
-    }
-    if (!std::isfinite(bias)) {
-      return MakeRequestError(Status(Code::kInvalidArgument,
-                                     StrCat("logit_bias: of token ", id, ": not a finite number")),
-                              RequestPart::kLogitBias);
-    }
-  }
-  if (!options.stop.empty() && !model.text().tokenizer) {
-    return MakeRequestError(Status(Code::kUnsupported, StrCat("stop strings need a tokenizer: ",
-                                                              model.text().tokenizer_error)),
-                            RequestPart::kStop);
-  }
-  for (const std::string& stop : options.stop) {
-    if (stop.empty()) {
-      return MakeRequestError(Status(Code::kInvalidArgument, "stop: a string is empty"),
-                              RequestPart::kStop);
-    }
-  }
-  return {};
-}
-
 // Thinking in front of what the grammar sees.
 runtime::Constraint MakeConstraint(const ChatModel& model, const AnswerPlan& plan,
                                    bridge::TokenMatcher* matcher) {
@@ -221,9 +193,37 @@ class Answer::Impl {
   Status error_;
 };
 
+RequestStatus CheckAnswerOptions(const ChatModel& model, const AnswerOptions& options) {
+  for (const auto& [id, bias] : options.logit_bias) {
+    if (id < 0 || id >= model.vocab()) {
+      return MakeRequestError(
+          Status(Code::kInvalidArgument, StrCat("logit_bias: found the token id ", id,
+                                                ", the model has 0 to ", model.vocab() - 1)),
+          RequestPart::kLogitBias);
+    }
+    if (!std::isfinite(bias)) {
+      return MakeRequestError(Status(Code::kInvalidArgument,
+                                     StrCat("logit_bias: of token ", id, ": not a finite number")),
+                              RequestPart::kLogitBias);
+    }
+  }
+  if (!options.stop.empty() && !model.text().tokenizer) {
+    return MakeRequestError(Status(Code::kUnsupported, StrCat("stop strings need a tokenizer: ",
+                                                              model.text().tokenizer_error)),
+                            RequestPart::kStop);
+  }
+  for (const std::string& stop : options.stop) {
+    if (stop.empty()) {
+      return MakeRequestError(Status(Code::kInvalidArgument, "stop: a string is empty"),
+                              RequestPart::kStop);
+    }
+  }
+  return {};
+}
+
 RequestResult<std::unique_ptr<Answer>> Answer::Make(const ChatModel& model, AnswerOptions options,
                                                     Sink sink) {
-  HONE_TRY(CheckOptions(model, options));
+  HONE_TRY(CheckAnswerOptions(model, options));
   std::optional<bridge::TokenMatcher> matcher;
   if (options.plan.matcher) {
     auto clone = options.plan.matcher->Clone();

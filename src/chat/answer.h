@@ -37,13 +37,17 @@ struct AnswerOptions {
   std::int64_t top_logprobs = 0;  // candidates for each token
 };
 
+// What is wrong with the options, as far as it can be known without the plan: ids of logit_bias
+// outside the vocabulary, a bias that is not finite, stop strings that are empty or have no
+// tokenizer.
+RequestStatus CheckAnswerOptions(const ChatModel& model, const AnswerOptions& options);
+
 // One thread at a time. The model must outlive it.
 class Answer {
  public:
   using Sink = std::function<void(AnswerEvent event)>;
 
-  // Ids of logit_bias outside the vocabulary, a bias that is not finite, or stop strings without a
-  // tokenizer are errors.
+  // The errors of CheckAnswerOptions, and of a plan's grammar that cannot be copied.
   static RequestResult<std::unique_ptr<Answer>> Make(const ChatModel& model, AnswerOptions options,
                                                      Sink sink);
   ~Answer();

@@ -297,15 +297,34 @@ TEST(Answer, AddsTheBiasToTheLogits) {
 
 TEST(Answer, RefusesOptionsThatTheModelCannotFollow) {
   const TestModel model(TestText());
-  const auto error = [&](AnswerOptions options) {
-    const auto answer = Answer::Make(*model, std::move(options), {});
-    return answer.ok() ? "none" : std::string(RequestPartName(answer.error().part));
+  const auto error = [&](const AnswerOptions& options) {
+    const RequestStatus checked = CheckAnswerOptions(*model, options);
+    const auto answer = Answer::Make(*model, options, {});
+    EXPECT_EQ(answer.ok(), checked.ok());
+    if (answer.ok() || checked.ok()) return std::string("none");
+    EXPECT_EQ(answer.error().message, checked.error().message);
+    EXPECT_EQ(answer.error().part, checked.error().part);
+    return std::string(RequestPartName(checked.error().part));
   };
   EXPECT_EQ(error({.logit_bias = {{704, 1.0}}}), "logit_bias");
   EXPECT_EQ(error({.logit_bias = {{-1, 1.0}}}), "logit_bias");
   EXPECT_EQ(error({.logit_bias = {{1, std::nan("")}}}), "logit_bias");
   EXPECT_EQ(error({.logit_bias = {{703, 1.0}}}), "none");
   EXPECT_EQ(error({.stop = {""}}), "stop");
+  EXPECT_EQ(error({.stop = {"a"}}), "none");
+}
+
+TEST(Answer, StopStringsNeedATokenizer) {
+  runtime::TextSetup text;
+  text.tokenizer_error = "it has none";
+  const TestModel model(std::move(text));
+  EXPECT_TRUE(CheckAnswerOptions(*model, {}).ok());
+  const RequestStatus checked = CheckAnswerOptions(*model, {.stop = {"a"}});
+  ASSERT_FALSE(checked.ok());
+  EXPECT_EQ(checked.error().kind, RequestError::Kind::kUnsupported);
+  EXPECT_EQ(checked.error().part, RequestPart::kStop);
+  EXPECT_NE(checked.error().message.find("it has none"), std::string::npos);
+  EXPECT_FALSE(Answer::Make(*model, {.stop = {"a"}}, {}).ok());
 }
 
 std::string JoinBytes(const Reply& reply) {

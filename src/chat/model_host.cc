@@ -131,9 +131,7 @@ RequestStatus ModelHost::CheckJob(const Job& job) const {
       }
     }
   }
-  AnswerOptions options = job.answer;
-  options.plan = job.prompts[0].plan;
-  return Answer::Make(model_, std::move(options), [](const AnswerEvent&) {}).status();
+  return CheckAnswerOptions(model_, job.answer);
 }
 
 Submission ModelHost::RefusalLocked() const {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -590,6 +591,12 @@ TEST(ModelHost, RefusesWhatCannotRun) {
   Job biased = MakeJob({5}, 5, sink);
   biased.answer.logit_bias = {{kTestVocab, 1.0}};
   EXPECT_EQ(host.Submit(std::move(biased)).error.part, RequestPart::kLogitBias);
+  Job infinite = MakeJob({5}, 5, sink);
+  infinite.answer.logit_bias = {{1, INFINITY}};
+  EXPECT_EQ(host.Submit(std::move(infinite)).error.part, RequestPart::kLogitBias);
+  Job stops = MakeJob({5}, 5, sink);
+  stops.answer.stop = {"a", ""};
+  EXPECT_EQ(host.Submit(std::move(stops)).error.part, RequestPart::kStop);
   Job empty;
   empty.sink = sink;
   EXPECT_EQ(host.Submit(std::move(empty)).refusal, Refusal::kRequest);
