@@ -156,7 +156,11 @@ Result<serve::LoadedModel> OpenServedModel(const ServeArgs& args, const serve::M
   }
   loaded.load = [host = &backend->host()] {
     const chat::HostStats stats = host->stats();
-    return serve::ModelLoad{.active = stats.active_sequences, .waiting = stats.waiting_jobs};
+    return serve::ModelLoad{.active = stats.active_sequences,
+                            .waiting = stats.waiting_jobs,
+                            .work = {.runs = stats.model_runs,
+                                     .drafted_tokens = stats.drafted_tokens,
+                                     .accepted_tokens = stats.accepted_tokens}};
   };
   const serve::RequestDefaults defaults = DefaultsOf(args, entry, backend->host().model());
   loaded.backend = std::make_unique<serve::DefaultsBackend>(std::move(backend), defaults);

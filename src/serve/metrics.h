@@ -21,6 +21,12 @@ namespace hone::serve {
 class Counter {
  public:
   void Add(double amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  // To a count that somebody else keeps; nothing happens if it is there already.
+  void RaiseTo(double count) {
+    double now = value();
+    while (now < count && !value_.compare_exchange_weak(now, count, std::memory_order_relaxed)) {
+    }
+  }
   double value() const { return value_.load(std::memory_order_relaxed); }
 
  private:

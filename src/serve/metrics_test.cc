@@ -67,6 +67,17 @@ TEST(Metrics, GivesTheSameObjectForTheSameNameAndLabels) {
   EXPECT_EQ(&metrics.AddHistogram("h", "", {1}), &metrics.AddHistogram("h", "", {1}));
 }
 
+TEST(Metrics, ACounterIsNeverTakenBack) {
+  Counter counter;
+  counter.RaiseTo(7);
+  EXPECT_EQ(counter.value(), 7);
+  counter.RaiseTo(3);
+  EXPECT_EQ(counter.value(), 7);
+  counter.Add(2);
+  counter.RaiseTo(8.5);
+  EXPECT_EQ(counter.value(), 9);
+}
+
 TEST(Metrics, LosesNothingBetweenThreads) {
   Metrics metrics;
   Histogram& histogram = metrics.AddHistogram("h", "", SecondsBuckets());

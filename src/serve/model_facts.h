@@ -43,10 +43,24 @@ struct ModelFacts {
   std::vector<std::string> warnings = {};
 };
 
+// What a model has computed.
+struct ModelWork {
+  std::int64_t runs = 0;  // of the model, for answers
+  // Guessed tokens that it verified, and how many of them came true.
+  std::int64_t drafted_tokens = 0, accepted_tokens = 0;
+
+  void Add(const ModelWork& more) {
+    runs += more.runs;
+    drafted_tokens += more.drafted_tokens;
+    accepted_tokens += more.accepted_tokens;
+  }
+};
+
 // How busy a loaded model is.
 struct ModelLoad {
   std::int64_t active = 0;   // choices that are computed
   std::int64_t waiting = 0;  // requests in its queue
+  ModelWork work = {};       // since it was loaded
 };
 
 struct LoadedModel {

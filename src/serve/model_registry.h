@@ -50,6 +50,7 @@ struct ModelReport {
   std::int64_t waiting = 0;   // of them, for the load or in the model's queue
   std::int64_t active = 0;    // choices that are computed
   std::uint64_t loads = 0;    // that succeeded
+  ModelWork work;             // of all loads; without what an unload under way has not counted yet
   std::string failure;        // of the last load; "": it succeeded, or there was none
 };
 

@@ -316,6 +316,22 @@ TEST(ModelRegistry, ALoadWaitsForTheMemoryOfAModelThatIsJustUnloaded) {
   EXPECT_EQ(Answered(asked), "b says hello");
 }
 
+TEST(ModelRegistry, WhatAModelComputedIsCountedOverAllItsLoads) {
+  FakeModels models;
+  const auto registry = MakeRegistry(models, {.idle_unload = milliseconds(20)});
+  MustAdd(*registry, models.MakeEntry("a"));
+  EXPECT_EQ(registry->Report("a")->work.runs, 0);
+  for (const int loads : {1, 2}) {
+    EXPECT_EQ(Answered(Ask(*registry, "a")), "a says hello");
+    EXPECT_TRUE(
+        Eventually([&] { return ConditionOf(*registry, "a") == ModelCondition::kUnloaded; }));
+    const ModelWork work = registry->Report("a")->work;
+    EXPECT_EQ(work.runs, 10 * loads);
+    EXPECT_EQ(work.drafted_tokens, 20 * loads);
+    EXPECT_EQ(work.accepted_tokens, 9 * loads);
+  }
+}
+
 TEST(ModelRegistry, ALoadWaitsWhileSomebodyLooksAtAModelThatCouldGo) {
   FakeModels models;
   std::promise<void> go;

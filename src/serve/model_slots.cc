@@ -398,15 +398,18 @@ bool ModelSlots::MayGetRoom() const {
 void ModelSlots::Unload(Lock& lock, const Slot& slot, const std::string& why) {
   slot->condition = ModelCondition::kUnloading;
   slot->info.loaded = false;
+  ModelWork work;
   {
     LoadedModel gone = std::exchange(slot->loaded, LoadedModel());
     lock.unlock();
+    if (gone.load) work = gone.load().work;
     gone.load = nullptr;
     gone.backend.reset();  // its requests end here, if there are any
   }
   if (!why.empty()) Log(StrCat(slot->entry.name, ": ", why));
   lock.lock();
   slot->condition = ModelCondition::kUnloaded;
+  slot->past_work.Add(work);
   ++memory_changes_;
   if (!slot->waiters.empty()) BeginLoad(slot);
   changed_.notify_all();
@@ -495,6 +498,7 @@ std::vector<ModelReport> ModelSlots::Reports() {
       report.requests = slot->requests;
       report.waiting = static_cast<std::int64_t>(slot->waiters.size());
       report.loads = slot->loads;
+      report.work = slot->past_work;
       report.failure = slot->failure;
       reports.push_back(std::move(report));
       const bool loaded = slot->condition == ModelCondition::kLoaded;
@@ -506,6 +510,7 @@ std::vector<ModelReport> ModelSlots::Reports() {
     const ModelLoad load = pins[i]->model().load();
     reports[i].waiting += load.waiting;
     reports[i].active = load.active;
+    reports[i].work.Add(load.work);
   }
   return reports;
 }

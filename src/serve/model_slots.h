@@ -66,6 +66,7 @@ struct ModelSlot {
   bool even_if_tight = false;  // the next load ignores the memory
   std::uint64_t reserved = 0;  // bytes that a load has been promised
   std::uint64_t loads = 0;
+  ModelWork past_work;            // of loads that have ended
   Code failure_code = Code::kOk;  // of the last load
   std::string failure;
   std::chrono::steady_clock::time_point failed_at;

@@ -162,7 +162,20 @@ void ServerMetrics::SetModels(const std::vector<ModelReport>& models) {
       metrics_.AddGauge(gauge.name, gauge.help, MetricLabels{{"model", model.entry.name}})
           .Set(gauge.read(model));
     }
+    CountWork(model);
   }
+}
+
+void ServerMetrics::CountWork(const ModelReport& model) {
+  if (model.loads == 0) return;
+  const auto count = [&](std::string_view name, std::string_view help, std::int64_t value) {
+    metrics_.AddCounter(name, help, {{"model", model.entry.name}})
+        .RaiseTo(static_cast<double>(value));
+  };
+  count("hone_model_runs_total", "How often the model ran for answers.", model.work.runs);
+  count("hone_drafted_tokens_total", "Guessed tokens that the model verified.",
+        model.work.drafted_tokens);
+  count("hone_accepted_tokens_total", "Of them, those that came true.", model.work.accepted_tokens);
 }
 
 std::string ServerMetrics::Render(const HttpServer::Load& load,

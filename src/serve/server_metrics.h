@@ -39,6 +39,7 @@ class ServerMetrics {
 
  private:
   void SetModels(const std::vector<ModelReport>& models);
+  void CountWork(const ModelReport& model);
 
   Metrics metrics_;
   std::mutex models_mutex_;               // guards the gauges of models, and what follows

@@ -124,7 +124,9 @@ ModelFactory FakeModels::Factory() {
     model.facts.warnings = {"it is not real"};
     model.load = [this, name = entry.name] {
       if (on_look) on_look(name);
-      return ModelLoad{.active = 2, .waiting = 1};
+      return ModelLoad{.active = 2,
+                       .waiting = 1,
+                       .work = {.runs = 10, .drafted_tokens = 20, .accepted_tokens = 9}};
     };
     return model;
   };
