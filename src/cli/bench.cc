@@ -20,6 +20,7 @@
 #include "cli/progress.h"
 #include "cli/version.h"
 #include "runtime/benchmark.h"
+#include "runtime/engine_words.h"
 
 namespace hone::cli {
 namespace {
@@ -157,11 +158,10 @@ BenchFacts MakeFacts(const BenchArgs& args, const runtime::Engine& engine) {
   facts.model = args.model;
   facts.model_type = ModelType(engine);
   facts.parameters = CountParameters(engine);
-  facts.engine = engine.runs_graph() ? "graph" : "kernels";
-  if (!engine.runs_graph()) {
-    facts.compute = engine.compute() == kernels::Compute::kQ8 ? "q8" : "f32";
-    facts.kv = kernels::KvTypeName(engine.kv_type());
-  }
+  runtime::EngineWords words = runtime::WordsOf(engine);
+  facts.engine = std::move(words.engine);
+  facts.compute = std::move(words.compute);
+  facts.kv = std::move(words.kv);
   facts.kernels = engine.KernelNames();
   facts.threads = engine.num_threads();
   facts.context = engine.spec().max_positions;

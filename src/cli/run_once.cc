@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/run_options.h"
 #include "runtime/decode_loop.h"
+#include "runtime/engine_words.h"
 
 namespace hone::cli {
 namespace {
@@ -70,10 +71,11 @@ Json AnswerJson(const runtime::Engine& engine, std::span<const std::int32_t> pro
   speculation.Set("accepted_tokens", Json(answer.speculation.accepted));
   speculation.Set("forced_tokens", Json(answer.speculation.forced));
   out.Set("speculation", std::move(speculation));
-  out.Set("engine", Json(engine.runs_graph() ? "graph" : "kernels"));
+  const runtime::EngineWords words = runtime::WordsOf(engine);
+  out.Set("engine", Json(words.engine));
   if (!engine.runs_graph()) {
-    out.Set("compute", Json(engine.compute() == kernels::Compute::kQ8 ? "q8" : "f32"));
-    out.Set("kv", Json(kernels::KvTypeName(engine.kv_type())));
+    out.Set("compute", Json(words.compute));
+    out.Set("kv", Json(words.kv));
     const std::vector<std::string> names = engine.KernelNames();
     out.Set("kernels", Json(Json::Array(names.begin(), names.end())));
   }

@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/model_options.h"
 #include "cli/run_options.h"
+#include "runtime/engine_words.h"
 #include "serve/memory_room.h"
 #include "serve/model_backend.h"
 #include "serve/request_defaults.h"
@@ -88,12 +89,11 @@ serve::ModelFacts FactsOf(const serve::ModelBackend& backend) {
   const chat::ChatModel& model = host.model();
   const runtime::TextSetup& text = engine.text();
   serve::ModelFacts facts;
-  facts.engine = engine.runs_graph() ? "graph" : "kernels";
-  if (!engine.runs_graph()) {
-    facts.compute = engine.compute() == kernels::Compute::kQ8 ? "q8" : "f32";
-    facts.kv = kernels::KvTypeName(engine.kv_type());
-    facts.kernels = engine.KernelNames();
-  }
+  runtime::EngineWords words = runtime::WordsOf(engine);
+  facts.engine = std::move(words.engine);
+  facts.compute = std::move(words.compute);
+  facts.kv = std::move(words.kv);
+  facts.kernels = engine.KernelNames();
   facts.threads = engine.num_threads();
   facts.parallel = host.options().max_parallel;
   facts.max_waiting = host.options().max_queue;

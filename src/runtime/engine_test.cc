@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/reference_forward.h"
+#include "runtime/engine_words.h"
 #include "runtime/forward.h"
 #include "runtime/tiny_model.h"
 
@@ -206,6 +207,18 @@ TEST(Engine, RefusesALayerWhoseNormsAreNotThoseOfTheModel) {
     const auto engine = Engine::FromModel(std::move(m), {}, {.num_threads = 1}, "tiny");
     EXPECT_EQ(engine.code(), Code::kInternal);
   }
+}
+
+TEST(Engine, SaysHowItComputesInTheWordsOfTheOptions) {
+  const EngineWords plain = WordsOf(*MakeEngine({.num_threads = 1}));
+  EXPECT_EQ(plain.engine, "kernels");
+  EXPECT_EQ(plain.compute, "f32");
+  EXPECT_EQ(plain.kv, "f32");
+  const auto small = MakeEngine(
+      {.num_threads = 1, .compute = ComputeChoice::kQ8, .kv = KvChoice::kInt8}, {.int4 = true});
+  EXPECT_EQ(WordsOf(*small).engine, "kernels");
+  EXPECT_EQ(WordsOf(*small).compute, "q8");
+  EXPECT_EQ(WordsOf(*small).kv, "int8");
 }
 
 TEST(Engine, NamesAPathThatIsNotThere) {

@@ -17,6 +17,7 @@
 #include "runtime/batcher.h"
 #include "runtime/decode_loop.h"
 #include "runtime/engine.h"
+#include "runtime/engine_words.h"
 
 namespace hone::runtime {
 namespace {
@@ -316,6 +317,8 @@ TEST(GraphEngine, GivesTheRecordedLogitsAndTheTokensOfTheKernels) {
   auto kernels = Engine::Open(path, {.run = RunChoice::kKernels});
   ASSERT_TRUE(kernels.ok()) << kernels.message();
   EXPECT_TRUE((*graph)->runs_graph());
+  EXPECT_EQ(WordsOf(**graph).engine, "graph");
+  EXPECT_EQ(WordsOf(**graph).compute + WordsOf(**graph).kv, "");
   EXPECT_FALSE((*kernels)->runs_graph());
   EXPECT_EQ((*graph)->spec().vocab, (*kernels)->spec().vocab);
   EXPECT_EQ((*graph)->spec().max_positions, (*kernels)->spec().max_positions);
