@@ -233,6 +233,10 @@ std::optional<ModelReport> ModelRegistry::Report(const std::string& name) const 
 
 std::vector<openai::ModelInfo> ModelRegistry::Models() { return slots_->Infos(); }
 
+openai::Backend::FingerprintReader ModelRegistry::ReadFingerprint(const std::string& id) {
+  return [slots = slots_, id] { return slots->Fingerprint(id); };
+}
+
 ApiResult<std::shared_ptr<RunningRequest>> ModelRegistry::Start(openai::GenerateRequest request,
                                                                 std::shared_ptr<EventSink> sink) {
   const std::string name = request.model;

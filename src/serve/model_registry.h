@@ -90,6 +90,7 @@ class ModelRegistry final : public openai::Backend {
 
   // Of openai::Backend. A request for a model that is not loaded begins to load it and waits.
   std::vector<openai::ModelInfo> Models() override;
+  FingerprintReader ReadFingerprint(const std::string& id) override;
   openai::ApiResult<std::shared_ptr<openai::RunningRequest>> Start(
       openai::GenerateRequest request, std::shared_ptr<openai::EventSink> sink) override;
   openai::ApiResult<std::vector<openai::TokenPiece>> Tokenize(

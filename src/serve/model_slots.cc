@@ -483,6 +483,12 @@ std::vector<openai::ModelInfo> ModelSlots::Infos() const {
   return infos;
 }
 
+std::string ModelSlots::Fingerprint(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const Slot slot = Find(name);
+  return slot ? slot->info.fingerprint : std::string();
+}
+
 std::vector<ModelReport> ModelSlots::Reports() {
   std::vector<ModelReport> reports;
   std::vector<std::shared_ptr<ModelPin>> pins;  // null: not loaded

@@ -99,6 +99,7 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   // Why the last load failed.
   Status Failure(const std::string& name) const;
   std::vector<openai::ModelInfo> Infos() const;
+  std::string Fingerprint(const std::string& name) const;  // of the last load, or ""
   std::vector<ModelReport> Reports();
   const RegistryOptions& options() const { return options_; }
 

@@ -53,6 +53,9 @@ class MeteredBackend final : public openai::Backend {
       : backend_(backend), metrics_(std::move(metrics)) {}
 
   std::vector<openai::ModelInfo> Models() override { return backend_.Models(); }
+  FingerprintReader ReadFingerprint(const std::string& id) override {
+    return backend_.ReadFingerprint(id);
+  }
   openai::ApiResult<std::shared_ptr<openai::RunningRequest>> Start(
       openai::GenerateRequest request, std::shared_ptr<openai::EventSink> sink) override;
   openai::ApiResult<std::vector<openai::TokenPiece>> Tokenize(

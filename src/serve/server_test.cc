@@ -76,8 +76,18 @@ TEST_F(ServerTest, AnswersAChat) {
   EXPECT_EQ(TextAt(json, "choices[0].message.content"), "m says hello");
   EXPECT_EQ(TextAt(json, "model"), "m");
   EXPECT_EQ(At(json, "usage.total_tokens").AsInt(), 10);
-  // Known once the model is loaded.
+  EXPECT_EQ(TextAt(json, "system_fingerprint"), "fp_m") << "it was loaded for this answer";
   EXPECT_EQ(TextAt(ParseText(AskChat("hi").body), "system_fingerprint"), "fp_m");
+}
+
+TEST_F(ServerTest, EveryPieceOfAStreamHasTheFingerprintOfTheModelThatWasLoadedForIt) {
+  Begin({"m", "other"});
+  const std::string body = AskChat("hi", R"(,"model":"m","stream":true)").body;
+  const auto chunks = openai::ParseChunks(body);
+  ASSERT_GE(chunks.size(), 3U) << body;
+  for (const Json& chunk : chunks) EXPECT_EQ(TextAt(chunk, "system_fingerprint"), "fp_m");
+  const Answer completion = Ask(Post("/v1/completions", R"({"model":"other","prompt":"hi"})"));
+  EXPECT_EQ(TextAt(ParseText(completion.body), "system_fingerprint"), "fp_other");
 }
 
 TEST_F(ServerTest, StreamsAChatPieceByPiece) {

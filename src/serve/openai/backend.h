@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/openai/api_error.h"
@@ -44,6 +46,15 @@ class Backend {
   virtual ~Backend() = default;
   // Those that can be asked for, also while they are not loaded.
   virtual std::vector<ModelInfo> Models() = 0;
+  // Tells the fingerprint of a model as it is when it is asked: from the first event of an answer
+  // on, it is that of the model that answers. From any thread, also when the backend is gone.
+  using FingerprintReader = std::function<std::string()>;
+  virtual FingerprintReader ReadFingerprint(const std::string& id) {
+    for (ModelInfo& model : Models()) {
+      if (model.id == id) return [known = std::move(model.fingerprint)] { return known; };
+    }
+    return [] { return std::string(); };
+  }
 
   // Starts to answer, and returns before the answer is complete or after. Everything that can be
   // known before is an error here, or OnError before any event: the context is too small

@@ -71,7 +71,7 @@ Json HeadJson(const ReplyHead& head, const char* object) {
 class ChatWriter : public ReplyWriter {
  public:
   ChatWriter(const GenerateCall& call, ReplyHead head, IdMaker ids)
-      : head_(std::move(head)),
+      : ReplyWriter(std::move(head)),
         ids_(std::move(ids)),
         logprobs_(call.generate.logprobs),
         top_logprobs_(call.generate.top_logprobs),
@@ -99,7 +99,6 @@ class ChatWriter : public ReplyWriter {
   virtual std::string AddPart(const Event& event) = 0;
   virtual std::string AddProgress(const Progress& progress) = 0;
 
-  ReplyHead head_;
   IdMaker ids_;
   bool logprobs_;
   std::int64_t top_logprobs_;

@@ -61,7 +61,7 @@ class ClassicLogprobs {
 class CompletionWriter : public ReplyWriter {
  public:
   CompletionWriter(const GenerateCall& call, ReplyHead head)
-      : head_(std::move(head)),
+      : ReplyWriter(std::move(head)),
         logprobs_(call.generate.logprobs),
         top_logprobs_(call.generate.top_logprobs),
         notices_(call.reply) {}
@@ -85,7 +85,6 @@ class CompletionWriter : public ReplyWriter {
     return reason == EndReason::kLength ? "length" : "stop";
   }
 
-  ReplyHead head_;
   bool logprobs_;
   std::int64_t top_logprobs_;
   Notices notices_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "serve/openai/read_request.h"
@@ -18,14 +19,16 @@ namespace {
 class GenerationSink final : public EventSink {
  public:
   GenerationSink(std::unique_ptr<ReplyWriter> writer, std::shared_ptr<ResponseSink> sink,
-                 bool stream, std::int64_t num_choices)
+                 Backend::FingerprintReader fingerprint, bool stream, std::int64_t num_choices)
       : writer_(std::move(writer)),
         sink_(std::move(sink)),
+        fingerprint_(std::move(fingerprint)),
         stream_(stream),
         open_choices_(num_choices) {}
 
   bool OnEvent(const Event& event) override {
     if (sink_->cancelled()) return false;
+    if (fingerprint_) writer_->SetFingerprint(std::exchange(fingerprint_, nullptr)());
     if (std::holds_alternative<ChoiceEnd>(event.what)) --open_choices_;
     Send(writer_->Add(event));
     return !sink_->cancelled();
@@ -63,6 +66,7 @@ class GenerationSink final : public EventSink {
 
   std::unique_ptr<ReplyWriter> writer_;
   std::shared_ptr<ResponseSink> sink_;
+  Backend::FingerprintReader fingerprint_;  // until the first event
   bool stream_;
   bool begun_ = false;
   std::int64_t open_choices_;
@@ -106,7 +110,6 @@ ApiResult<Running> Generate(const Context& context, Endpoint endpoint, CallReade
   ReplyHead head;
   head.created = Now(context.options);
   head.model = model.id;
-  head.fingerprint = model.fingerprint;
   std::unique_ptr<ReplyWriter> writer;
   if (endpoint == Endpoint::kChat) {
     head.id = context.options.ids("chatcmpl-");
@@ -118,8 +121,9 @@ ApiResult<Running> Generate(const Context& context, Endpoint endpoint, CallReade
     head.id = context.options.ids("resp_");
     writer = MakeResponsesWriter(call, std::move(head), context.options.ids);
   }
-  auto sink = std::make_shared<GenerationSink>(std::move(writer), context.sink, call.reply.stream,
-                                               call.generate.NumChoices());
+  auto sink = std::make_shared<GenerationSink>(
+      std::move(writer), context.sink, context.backend.ReadFingerprint(model.id),
+      call.reply.stream, call.generate.NumChoices());
   return context.backend.Start(std::move(call.generate), std::move(sink));
 }
 

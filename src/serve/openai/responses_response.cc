@@ -75,7 +75,7 @@ Json ResponseUsage(const Usage& usage) {
 class ResponsesWriter final : public ReplyWriter {
  public:
   ResponsesWriter(const GenerateCall& call, ReplyHead head, IdMaker ids)
-      : head_(std::move(head)),
+      : ReplyWriter(std::move(head)),
         ids_(std::move(ids)),
         stream_(call.reply.stream),
         top_logprobs_(call.generate.top_logprobs),
@@ -231,7 +231,6 @@ class ResponsesWriter final : public ReplyWriter {
     return out;
   }
 
-  ReplyHead head_;
   IdMaker ids_;
   bool stream_;
   std::int64_t top_logprobs_;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -22,7 +23,7 @@ struct ReplyHead {
   std::string id;            // "chatcmpl-..."
   std::int64_t created = 0;  // seconds since 1970
   std::string model;
-  std::string fingerprint;  // ""; null
+  std::string fingerprint;  // ""; null. SetFingerprint says it
 };
 
 // Makes ids: the prefix and 24 letters and digits, another one each time. From any thread.
@@ -62,13 +63,19 @@ class Notices {
 // Turns events into the bytes of one response.
 class ReplyWriter {
  public:
+  explicit ReplyWriter(ReplyHead head) : head_(std::move(head)) {}
   virtual ~ReplyWriter() = default;
+  // Before the first Add: a model that was loaded for this answer has none when the request comes.
+  void SetFingerprint(std::string fingerprint) { head_.fingerprint = std::move(fingerprint); }
   // Bytes to send now; a whole response has none before Finish.
   virtual std::string Add(const Event& event) = 0;
   virtual std::string Finish(const Usage& usage) = 0;
   // Ends a stream that has begun with an error. Of a whole response: nothing, as the error is the
   // response.
   virtual std::string Fail(const ApiError& error) = 0;
+
+ protected:
+  ReplyHead head_;
 };
 
 // What is needed of call is copied.
