@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <random>
 #include <tuple>
 #include <utility>
@@ -76,7 +77,8 @@ struct ModelHost::Running {
   JobId id = 0;
   Job ask;
   std::atomic<bool> cancel{false};
-  std::vector<runtime::Batcher::RequestId> requests;  // guarded by the host's mutex
+  // Guarded by the host's mutex. There is room for one of each choice.
+  std::vector<runtime::Batcher::RequestId> requests;
   std::vector<PromptState> prompts;
   std::vector<Choice> choices;
   Status error;  // of the model
@@ -155,6 +157,7 @@ Submission ModelHost::Submit(Job job) {
   auto running = std::make_shared<Running>();
   running->prompts.resize(job.prompts.size());
   running->choices.resize(job.prompts.size() * static_cast<std::size_t>(job.n));
+  running->requests.reserve(running->choices.size());
   for (std::size_t i = 0; i < running->choices.size(); ++i) {
     Choice& choice = running->choices[i];
     choice.index = static_cast<std::int64_t>(i);
@@ -309,6 +312,22 @@ void ModelHost::StartChoices() {
   }
 }
 
+// Does work of one job that may need much memory for what the request asks: its text, its scores,
+// what the sink makes of them. False: there was none, and the job fails. This is the only place of
+// the host where an exception ends, as it is known here whose work it was. The work is half done
+// then, so nobody uses the choice's answer and scores any more: FreePlaces and EndJob free them.
+// What the batcher does for all jobs together is outside: its state would be half-changed, too.
+template <typename Work>
+bool ModelHost::Survive(Running& job, const Work& work) {
+  try {
+    work();
+    return true;
+  } catch (const std::bad_alloc&) {
+    Fail(job, Status(Code::kOutOfMemory, "there is not enough memory for this request"));
+    return false;
+  }
+}
+
 void ModelHost::StartChoice(Running& job, Choice& choice) {
   job.turn = turn_++;
   ++job.places;
@@ -319,6 +338,11 @@ void ModelHost::StartChoice(Running& job, Choice& choice) {
     if (!job.usage.begin_seconds) --stats_.waiting_jobs;
   }
   if (!job.usage.begin_seconds) job.usage.begin_seconds = Now() - job.submitted;
+  // Once the batcher has the choice, nothing throws.
+  if (!Survive(job, [&] { BeginChoice(job, choice); })) choice.state = Choice::State::kEnding;
+}
+
+void ModelHost::BeginChoice(Running& job, Choice& choice) {
   auto answer = Answer::Make(model_, job.Options(choice), [this, &job, &choice](AnswerEvent event) {
     Deliver(job, choice, std::move(event));
   });
@@ -380,9 +404,10 @@ Status ModelHost::SubmitAnswer(Running& job, Choice& choice) {
   request.speculator = choice.speculator.get();
   request.reused = [&choice](std::int64_t tokens) { choice.cached = choice.counted = tokens; };
   request.done = [this, &job, &choice](const Result<runtime::FinishReason>& end) {
-    if (!end.ok()) Fail(job, Status(end.code(), std::string(end.message())));
-    choice.answer->Finish(end);
     choice.state = Choice::State::kEnding;  // the batcher may still look at the sequence
+    if (!end.ok()) Fail(job, Status(end.code(), std::string(end.message())));
+    if (job.cancel.load(std::memory_order_relaxed)) return;  // nobody gets the rest of the answer
+    Survive(job, [&] { choice.answer->Finish(end); });
   };
   HONE_ASSIGN(const runtime::Batcher::RequestId id, batcher_.Submit(std::move(request)));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -403,7 +428,8 @@ std::optional<std::int32_t> ModelHost::Choose(Running& job, Choice& choice,
   MarkComputed(job, choice);
   if (!job.usage.first_token_seconds) job.usage.first_token_seconds = Now() - job.submitted;
   if (job.cancel.load(std::memory_order_relaxed)) return std::nullopt;
-  const auto next = choice.answer->Next(logits, history);
+  std::optional<std::int32_t> next;
+  if (!Survive(job, [&] { next = choice.answer->Next(logits, history); })) return std::nullopt;
   if (choice.answer->ended() && choice.answer->end_reason() == AnswerEndReason::kError) {
     Fail(job, choice.answer->error());
   }
@@ -433,7 +459,9 @@ void ModelHost::ScoreSome() {
   }
   if (scoring.empty()) return;
   const Place& place = scoring[score_turn_++ % scoring.size()];
-  Score(*place.job, *place.choice);
+  if (!Survive(*place.job, [&] { Score(*place.job, *place.choice); })) {
+    place.choice->state = Choice::State::kEnding;
+  }
 }
 
 void ModelHost::Score(Running& job, Choice& choice) {
@@ -547,7 +575,7 @@ void ModelHost::EndJob(Running& job) {
     stats_.job_seconds += job.usage.total_seconds;
     if (!job.usage.begin_seconds) --stats_.waiting_jobs;
   }
-  job.ask.sink->OnEnd(status, job.usage);
+  Survive(job, [&] { job.ask.sink->OnEnd(status, job.usage); });
   job.ask.sink.reset();
   const std::lock_guard<std::mutex> lock(mutex_);
   live_.erase(job.id);
@@ -565,7 +593,9 @@ void ModelHost::SendProgress() {
     job->last_progress = now;
     std::int64_t done = 0;
     for (const Running::PromptState& prompt : job->prompts) done += prompt.done_tokens;
-    if (!job->ask.sink->OnProgress(done, job->total_tokens)) CancelJob(*job);
+    bool goes_on = false;
+    Survive(*job, [&] { goes_on = job->ask.sink->OnProgress(done, job->total_tokens); });
+    if (!goes_on) CancelJob(*job);
   }
 }
 

@@ -62,7 +62,8 @@ struct JobUsage {
 };
 
 // Gets the events of one job on the thread that drives the model, so it must not block. It may call
-// every method of the host but Stop and the destructor.
+// every method of the host but Stop and the destructor. A std::bad_alloc, of what it makes of an
+// event, ends the job with kOutOfMemory, and the others go on; one of OnEnd changes nothing.
 class JobSink {
  public:
   virtual ~JobSink() = default;
@@ -74,7 +75,8 @@ class JobSink {
   virtual bool OnEcho(std::int64_t choice, std::span<const TokenScore> scores) = 0;
   // Now and then until the prompts are computed, also while the job waits in the queue.
   virtual bool OnProgress(std::int64_t done_tokens, std::int64_t total_tokens) = 0;
-  // Once, last. kCancelled after Cancel, Stop or a false; else an error of the model.
+  // Once, last. kCancelled after Cancel, Stop or a false; kOutOfMemory if the job's own work got no
+  // memory; else an error of the model.
   virtual void OnEnd(const Status& status, const JobUsage& usage) = 0;
 };
 
@@ -175,7 +177,10 @@ class ModelHost {
   bool TakeJobs();
   void StartChoices();
   bool WaitsForPrefix(const Running& job, const Choice& choice) const;
+  template <typename Work>
+  bool Survive(Running& job, const Work& work);
   void StartChoice(Running& job, Choice& choice);
+  void BeginChoice(Running& job, Choice& choice);
   void SendEcho(Running& job, Choice& choice);
   void StartAnswer(Running& job, Choice& choice);
   Status SubmitAnswer(Running& job, Choice& choice);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -635,6 +636,101 @@ TEST(ModelHost, AnErrorOfOneJobEndsThatJobAlone) {
   ExpectAnswer(*good, Alone(*twin, MakeTestIds(20, 1), HotSampler(2), 40));
   ASSERT_TRUE(host.WaitIdle(std::chrono::minutes(1)));
   EXPECT_EQ(host.stats().failed, 1);
+}
+
+bool NoMemory() { throw std::bad_alloc(); }
+
+// A sink that gets no memory in one of its events.
+struct Shortage {
+  const char* name;
+  void (*set)(RecordingJob& sink);
+  bool echo = false, logprobs = false;
+  std::int64_t tokens = 40;
+  int events = 0;  // of the job
+};
+const Shortage kShortages[] = {
+    {.name = "the first piece of an answer",
+     .set =
+         [](RecordingJob& sink) { sink.on_answer = [](auto, const auto&) { return NoMemory(); }; },
+     .events = 1},
+    {.name = "the end of an answer",
+     .set =
+         [](RecordingJob& sink) {
+           sink.on_answer = [](auto, const AnswerEvent& event) {
+             return !std::holds_alternative<AnswerEnd>(event) || NoMemory();
+           };
+         },
+     .tokens = 1,
+     .events = 2},
+    {.name = "the end of an answer without tokens",
+     .set =
+         [](RecordingJob& sink) { sink.on_answer = [](auto, const auto&) { return NoMemory(); }; },
+     .tokens = 0,
+     .events = 1},
+    {.name = "an echo", .set = [](RecordingJob& sink) { sink.on_echo = NoMemory; }, .echo = true},
+    {.name = "an echo with scores",
+     .set = [](RecordingJob& sink) { sink.on_echo = NoMemory; },
+     .echo = true,
+     .logprobs = true},
+    {.name = "progress",
+     .set = [](RecordingJob& sink) { sink.on_progress = [](auto) { return NoMemory(); }; }},
+};
+
+TEST(ModelHost, AJobThatGetsNoMemoryEndsAlone) {
+  const auto twin = MakeTestEngine();
+  const auto want = Alone(*twin, MakeTestIds(20, 1), HotSampler(2), 60);
+  const auto later = Alone(*twin, MakeTestIds(300, 2), {}, 5);
+  ModelHost host(MakeTestEngine(),
+                 {.max_parallel = 3, .progress_seconds = 0, .chunks = {.max_rows = 8}});
+  std::int64_t failed = 0;
+  for (const Shortage& shortage : kShortages) {
+    SCOPED_TRACE(shortage.name);
+    const auto good = std::make_shared<RecordingJob>(), bad = std::make_shared<RecordingJob>(),
+               next = std::make_shared<RecordingJob>();
+    Gate both;
+    good->on_answer = [&](std::int64_t, const AnswerEvent&) {
+      both.Pass();
+      return true;
+    };
+    MustSubmit(host, MakeJob(MakeTestIds(20, 1), 60, good, HotSampler(2)));
+    shortage.set(*bad);
+    // Another prompt each time: nothing of it is in the cache.
+    const auto salt = static_cast<std::size_t>(10 + failed);
+    Job job = MakeJob(MakeTestIds(300, salt), shortage.tokens, bad);
+    job.n = 2;
+    job.echo = shortage.echo;
+    job.answer.logprobs = shortage.logprobs;
+    job.answer.logit_bias = kNoStop;
+    MustSubmit(host, std::move(job));
+    both.Open();
+    bad->WaitEnd();
+    EXPECT_EQ(bad->code(), Code::kOutOfMemory) << bad->message();
+    EXPECT_EQ(bad->events(0) + bad->events(1), shortage.events);
+    good->WaitEnd();
+    EXPECT_EQ(good->code(), Code::kOk) << good->message();
+    ExpectAnswer(*good, want);
+    MustSubmit(host, MakeJob(MakeTestIds(300, 2), 5, next));
+    next->WaitEnd();
+    ExpectAnswer(*next, later);
+    ASSERT_TRUE(host.WaitIdle(std::chrono::minutes(1)));
+    EXPECT_EQ(host.stats().failed, ++failed);
+    EXPECT_EQ(host.stats().done, 2 * failed);
+    EXPECT_EQ(host.stats().active_sequences + host.stats().waiting_jobs, 0);
+  }
+}
+
+TEST(ModelHost, ASinkWithoutMemoryForItsEndIsLetGo) {
+  ModelHost host(MakeTestEngine(), {});
+  auto sink = std::make_shared<RecordingJob>();
+  sink->on_end = [] { NoMemory(); };
+  MustSubmit(host, MakeJob(MakeTestIds(20, 1), 5, sink));
+  ASSERT_TRUE(host.WaitIdle(std::chrono::minutes(1)));
+  EXPECT_EQ(sink->code(), Code::kOk);
+  EXPECT_EQ(sink.use_count(), 1);
+  const auto next = std::make_shared<RecordingJob>();
+  MustSubmit(host, MakeJob(MakeTestIds(20, 1), 5, next));
+  next->WaitEnd();
+  EXPECT_EQ(next->code(), Code::kOk);
 }
 
 TEST(ModelHost, TheFamilyOfToolsIsTheOneOfTheFileUnlessAnotherIsAskedFor) {

@@ -99,12 +99,14 @@ class RecordingJob final : public JobSink {
     return on_answer ? on_answer(choice, event) : true;
   }
   bool OnEcho(std::int64_t choice, std::span<const TokenScore> scores) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Choice& to = choices_[choice];
-    EXPECT_EQ(to.events, 0);
-    ++to.echoes;
-    to.echo.assign(scores.begin(), scores.end());
-    return true;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      Choice& to = choices_[choice];
+      EXPECT_EQ(to.events, 0);
+      ++to.echoes;
+      to.echo.assign(scores.begin(), scores.end());
+    }
+    return on_echo ? on_echo() : true;
   }
   bool OnProgress(std::int64_t done, std::int64_t total) override {
     {
@@ -115,12 +117,15 @@ class RecordingJob final : public JobSink {
     return on_progress ? on_progress(done) : true;
   }
   void OnEnd(const Status& status, const JobUsage& usage) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++ends_;
-    code_ = status.code();
-    message_ = status.message();
-    usage_ = usage;
-    changed_.notify_all();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++ends_;
+      code_ = status.code();
+      message_ = status.message();
+      usage_ = usage;
+      changed_.notify_all();
+    }
+    if (on_end) on_end();
   }
 
   // Waits for the end, and fails if it does not come.
@@ -147,6 +152,8 @@ class RecordingJob final : public JobSink {
   // Set before the job is given away.
   std::function<bool(std::int64_t choice, const AnswerEvent& event)> on_answer;
   std::function<bool(std::int64_t done)> on_progress;
+  std::function<bool()> on_echo;
+  std::function<void()> on_end;
 
  private:
   std::mutex mutex_;

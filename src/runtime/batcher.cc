@@ -89,6 +89,7 @@ Result<Batcher::RequestId> Batcher::Submit(BatchRequest request) {
   auto added = std::make_shared<Request>();
   added->id = next_id_++;
   added->ask = std::move(request);
+  submitted_.reserve(submitted_.size() + 1);  // all or nothing, where memory is short
   live_.emplace(added->id, added);
   submitted_.push_back(added);
   ++load_.waiting;

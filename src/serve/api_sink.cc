@@ -38,6 +38,7 @@ void ApiSink::Begin(const openai::ResponseHead& head) {
   begun_ = true;
   stream_ = head.stream;
   if (!stream_) {
+    response_ = Response();
     response_.status = head.http_status;
     response_.headers = Fields(head.headers, &response_.content_type);
     return;
@@ -58,7 +59,6 @@ void ApiSink::Write(std::string_view bytes) {
 }
 
 void ApiSink::Finish() {
-  finished_ = true;
   if (stream_ && writer_->cancelled()) {
     writer_->AbortStream();  // what is missing must not look like an end
   } else if (stream_) {
@@ -71,6 +71,7 @@ void ApiSink::Finish() {
   } else {  // nobody reads it
     writer_->Send(ApiErrorResponse(openai::Unavailable("cancelled", "the client went away", 1)));
   }
+  finished_ = true;
   --*num_running_;
 }
 

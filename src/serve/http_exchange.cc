@@ -93,8 +93,12 @@ bool Exchange::Send(Response response) {
     status_ = response.status;
     std::string framing;
     if (!HasNoBody(status_)) framing = StrCat("Content-Length: ", response.body.size(), "\r\n");
-    ready_ += HeadText(status_, response.content_type, response.headers, framing);
-    if (!options_.head_only && !HasNoBody(status_)) ready_ += response.body;
+    const std::string head = HeadText(status_, response.content_type, response.headers, framing);
+    const bool with_body = !options_.head_only && !HasNoBody(status_);
+    // First, so that nothing of a response is there if there is no memory for all of it.
+    ready_.reserve(ready_.size() + head.size() + (with_body ? response.body.size() : 0));
+    ready_ += head;
+    if (with_body) ready_ += response.body;
     state_ = State::kComplete;
     dropped.swap(callbacks_);
     wake = ShouldWake();
@@ -147,6 +151,7 @@ bool Exchange::AppendPiece(std::string_view piece) {
     return true;
   }
   std::array<char, 20> size = {};
+  ready_.reserve(ready_.size() + size.size() + piece.size() + 4);  // no half of a chunk, as in Send
   const auto end = std::to_chars(size.data(), size.data() + size.size(), piece.size(), 16).ptr;
   ready_.append(size.data(), end).append("\r\n").append(piece).append("\r\n");
   return true;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -38,8 +39,15 @@ class GenerationSink final : public EventSink {
       OnError(Internal(StrCat(open_choices_, " choices have no end")));
       return;
     }
-    if (!sink_->cancelled()) Send(writer_->Finish(usage));
-    sink_->Finish();
+    // A whole answer becomes JSON here, which may be large. Nothing of it has been sent before, so
+    // that a lack of memory can be an error like others.
+    try {
+      if (!sink_->cancelled()) Send(writer_->Finish(usage));
+      sink_->Finish();
+    } catch (const std::bad_alloc&) {
+      OnError(FromStatus(
+          Status(Code::kOutOfMemory, "there is not enough memory for the text of the answer")));
+    }
   }
   void OnError(const ApiError& error) override {
     if (!begun_ && !sink_->cancelled()) {
@@ -54,7 +62,7 @@ class GenerationSink final : public EventSink {
   void Send(const std::string& bytes) {
     if (bytes.empty()) return;
     if (!begun_) {
-      begun_ = true;
+      begun_ = stream_;  // a whole answer comes at once, and is not sent before Finish
       ResponseHead head;
       head.stream = stream_;
       head.headers = {{"Content-Type", stream_ ? "text/event-stream" : "application/json"}};
@@ -68,7 +76,7 @@ class GenerationSink final : public EventSink {
   std::shared_ptr<ResponseSink> sink_;
   Backend::FingerprintReader fingerprint_;  // until the first event
   bool stream_;
-  bool begun_ = false;
+  bool begun_ = false;  // part of a stream was sent
   std::int64_t open_choices_;
 };
 
@@ -121,9 +129,9 @@ ApiResult<Running> Generate(const Context& context, Endpoint endpoint, CallReade
     head.id = context.options.ids("resp_");
     writer = MakeResponsesWriter(call, std::move(head), context.options.ids);
   }
-  auto sink = std::make_shared<GenerationSink>(
-      std::move(writer), context.sink, context.backend.ReadFingerprint(model.id),
-      call.reply.stream, call.generate.NumChoices());
+  auto sink = std::make_shared<GenerationSink>(std::move(writer), context.sink,
+                                               context.backend.ReadFingerprint(model.id),
+                                               call.reply.stream, call.generate.NumChoices());
   return context.backend.Start(std::move(call.generate), std::move(sink));
 }
 

@@ -29,7 +29,9 @@ struct ResponseHead {
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;
-  virtual void Begin(const ResponseHead& head) = 0;  // once, first
+  // Once, first; again if Write or Finish had no memory for a response that is no stream: then that
+  // one is forgotten.
+  virtual void Begin(const ResponseHead& head) = 0;
   virtual void Write(std::string_view bytes) = 0;
   virtual void Finish() = 0;  // once, last
   // The client is gone, or so slow that the answer should end. From then on only Finish is

@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <new>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "serve/openai/openai_test_util.h"
 #include "serve/openai/utf8.h"
@@ -121,6 +125,65 @@ TEST(Endpoints, TokenizeDetokenizeAndApplyTemplate) {
   lenient.read.lenient = true;
   EXPECT_EQ(Post(backend, "/detokenize", "{'tokens':[],'foo':1}", lenient)->body,
             R"({"content":"Hi \"you\"","ignored_fields":["foo"]})");
+}
+
+// Gets no memory for a piece that has some text in it, or for sending an answer that is no error.
+class PoorSink final : public ResponseSink {
+ public:
+  explicit PoorSink(std::string missing) : missing_(std::move(missing)) {}
+  void Begin(const ResponseHead& given) override {
+    EXPECT_FALSE(finished);
+    EXPECT_FALSE(head && head->stream) << "it has been sent";
+    head = given;
+    body.clear();
+  }
+  void Write(std::string_view bytes) override {
+    if (!missing_.empty() && bytes.find(missing_) != std::string_view::npos) throw std::bad_alloc();
+    body += bytes;
+  }
+  void Finish() override {
+    if (missing_.empty() && head->http_status == 200) throw std::bad_alloc();
+    finished = true;
+  }
+  bool cancelled() const override { return false; }
+
+  std::optional<ResponseHead> head;
+  std::string body;
+  bool finished = false;
+
+ private:
+  std::string missing_;
+};
+
+TEST(Endpoints, AWholeAnswerThatGetsNoMemoryIsAnError) {
+  const std::pair<const char*, std::string> calls[] = {{"/v1/chat/completions", Chat()},
+                                                       {"/v1/completions", "{'prompt':'x'}"},
+                                                       {"/v1/responses", "{'input':'x'}"}};
+  ScriptedBackend backend;
+  backend.script = {Say("a long text"), End()};
+  for (const auto& [path, body] : calls) {
+    for (const char* missing : {"a long text", ""}) {
+      const auto sink = std::make_shared<PoorSink>(missing);
+      Handle({"POST", path, Quoted(body)}, backend, TestOptions(), sink);
+      EXPECT_TRUE(sink->finished) << path;
+      EXPECT_EQ(sink->head->http_status, 503) << path;
+      EXPECT_EQ(TextAt(ParseText(sink->body), "error.code"), "out_of_memory") << sink->body;
+    }
+  }
+}
+
+TEST(Endpoints, AStreamThatGetsNoMemoryForItsEndHasAnErrorThere) {
+  ScriptedBackend backend;
+  backend.script = {Say("a"), End()};
+  const auto sink = std::make_shared<PoorSink>("[DONE]");
+  Handle({"POST", "/v1/completions", Quoted("{'prompt':'x','stream':true}")}, backend,
+         TestOptions(), sink);
+  EXPECT_TRUE(sink->finished);
+  EXPECT_EQ(sink->head->http_status, 200);
+  const std::vector<SseEvent> events = ParseSse(sink->body);
+  ASSERT_EQ(events.size(), 3U) << sink->body;
+  EXPECT_EQ(TextAt(ParseText(events[0].data), "choices[0].text"), "a");
+  EXPECT_EQ(TextAt(ParseText(events[2].data), "error.code"), "out_of_memory");
 }
 
 TEST(Endpoints, StatusesOfTheLibraryBecomeErrors) {
