@@ -22,8 +22,8 @@ export async function closeBrowser() {
   await browser?.close();
 }
 
-// Runs `test({ page, server, context })` with a server and a browser profile of its own, and fails
-// afterwards on anything that the page must never do. `expected`: console errors that belong to it.
+// Runs `test({ page, server, context, faults })` with a server and a browser profile of its own, and
+// fails afterwards on anything that the page must never do; `faults` has it so far. `expected`: console errors that belong to it.
 // `server`: one that runs already, instead of a mock.
 export async function withPage(options, test) {
   const server = options.server ?? (await startMockServer());
@@ -31,7 +31,7 @@ export async function withPage(options, test) {
   const faults = [];
   const expected = [...(options.expected ?? [])];
   const watch = (page) => {
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(30_000);
     page.on('console', (message) => {
       if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
     });
@@ -56,7 +56,7 @@ export async function withPage(options, test) {
     if (options.before) options.before(server);
     await page.goto(server.url + (options.path ?? ''));
     await page.locator('#message-box').waitFor();
-    await test({ page, server, context });
+    await test({ page, server, context, faults });
     assert.equal(await page.evaluate(() => window.pwned), undefined);
   } finally {
     await context.close();
@@ -64,6 +64,33 @@ export async function withPage(options, test) {
   }
   const left = faults.filter((fault) => !expected.some((text) => fault.includes(text)));
   assert.deepEqual(left, []);
+}
+
+// Waits until condition() gives something true.
+export async function until(condition, what) {
+  const end = Date.now() + 10_000;
+  while (!(await condition())) {
+    if (Date.now() > end) assert.fail(`not within 10 s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+// Waits until condition(conversation) holds for one that the browser has stored. Its `chosen` is an
+// object here, and its `messages` a list.
+export async function saved(page, condition, what) {
+  const read = () =>
+    page.evaluate(async () => {
+      const settled = (request) =>
+        new Promise((resolve, reject) => {
+          request.onsuccess = () => resolve(request.result);
+          request.onerror = () => reject(request.error);
+        });
+      const db = await settled(indexedDB.open('hone-chat'));
+      const all = await settled(db.transaction('bodies').objectStore('bodies').getAll());
+      db.close();
+      return all.map((c) => ({ ...c, chosen: Object.fromEntries(c.chosen), messages: [...c.messages.values()] }));
+    });
+  await until(async () => (await read()).some(condition), `saved: ${what}`);
 }
 
 export async function send(page, text) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answers, ask, closeBrowser, finished, openBrowser, send, withPage } from './browser.mjs';
+import { answers, ask, closeBrowser, finished, openBrowser, send, until, withPage } from './browser.mjs';
 
 before(openBrowser);
 after(closeBrowser);
@@ -48,7 +48,7 @@ test('text is seen before the answer is complete, and Stop ends it at the server
     const length = (await lastAnswer(page).innerText()).length;
     await page.waitForTimeout(300);
     assert.equal((await lastAnswer(page).innerText()).length, length);
-    assert.equal(server.aborted, 1);
+    await until(() => server.aborted === 1, 'the server sees the end');
     const next = await ask(page, 'echo still alive'); // the conversation goes on
     assert.match(await next.innerText(), /still alive/);
     assert.match(server.requests[1].messages[1].content, /^word0 word1/);
@@ -61,8 +61,7 @@ test('Esc stops, also before the first token', () =>
     await page.keyboard.press('Escape');
     await finished(page);
     assert.match(await lastAnswer(page).innerText(), /Stopped before the first word/);
-    await page.waitForTimeout(200);
-    assert.equal(server.aborted, 1);
+    await until(() => server.aborted === 1, 'the server sees the end');
   }));
 
 test('Shift+Enter makes a new line, Enter sends, an empty message is not sent', () =>
@@ -125,9 +124,11 @@ test('Esc leaves the editor without a branch', () =>
 
 test('thinking is folded, seen while it comes, and not sent back', () =>
   withPage({}, async ({ page, server }) => {
+    server.hold();
     await send(page, 'think');
     await page.getByRole('button', { name: 'Thinking…' }).waitFor();
     await page.locator('.thinking-peek').getByText('look at').waitFor();
+    server.go();
     await finished(page);
     const fold = page.getByRole('button', { name: 'Thinking', exact: true });
     assert.equal(await fold.getAttribute('aria-expanded'), 'false');
@@ -182,11 +183,10 @@ test('a long answer is followed, unless the reader scrolls away', () =>
   withPage({}, async ({ page }) => {
     await ask(page, 'long');
     const gap = () => page.locator('.thread').evaluate((e) => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight));
-    assert.ok((await gap()) < 5);
+    await until(async () => (await gap()) < 5, 'at the end');
     await page.locator('.thread').evaluate((e) => e.scrollTo({ top: 0 }));
     await page.getByRole('button', { name: 'Go to the end' }).click();
-    await page.waitForTimeout(100);
-    assert.ok((await gap()) < 5);
+    await until(async () => (await gap()) < 5, 'at the end again');
   }));
 
 test('settings and system prompt are sent, wrong ones are named and cannot be saved', () =>
@@ -227,5 +227,5 @@ test('another conversation can be read while an answer comes', () =>
     await page.getByRole('button', { name: 'Stop' }).click();
     await finished(page);
     assert.ok(((await lastAnswer(page).innerText()).match(/word/g) ?? []).length > 10);
-    assert.equal(server.aborted, 1);
+    await until(() => server.aborted === 1, 'the server sees the end');
   }));

@@ -4,7 +4,7 @@ import { readFile, writeFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { answers, ask, closeBrowser, finished, openBrowser, send, withPage } from './browser.mjs';
+import { answers, ask, closeBrowser, finished, openBrowser, saved, send, withPage } from './browser.mjs';
 
 let folder;
 before(async () => {
@@ -45,7 +45,8 @@ test('a reload keeps the history, with branches, and opens the conversation agai
     await finished(page);
     await answers(page).getByRole('button', { name: 'Previous branch' }).click();
     await answers(page).getByText('Answer number 1.').waitFor();
-    await page.waitForTimeout(200);
+    const isFirst = (m) => m.content.includes('Answer number 1.');
+    await saved(page, (c) => c.messages.some((m) => isFirst(m) && c.chosen[m.parent] === m.id), 'the first branch');
     await page.reload();
     await answers(page).getByText('Answer number 1.').waitFor();
     assert.match(await answers(page).innerText(), /1 \/ 2/);
@@ -127,7 +128,7 @@ test('"Export all" has every conversation', () =>
     await ask(page, 'echo one');
     await page.getByRole('button', { name: 'New chat' }).click();
     await ask(page, 'echo two');
-    await page.waitForTimeout(200);
+    await saved(page, (c) => c.title === 'echo two', 'the second one');
     const { text } = await download(page, () => page.getByRole('button', { name: 'Export all' }).click());
     assert.deepEqual(JSON.parse(text).conversations.map((c) => c.title).sort(), ['echo one', 'echo two']);
   }));
@@ -145,7 +146,7 @@ test('a file that is no export is refused with a reason', () =>
 test('two tabs do not lose each other\'s messages', () =>
   withPage({}, async ({ page, context }) => {
     await ask(page, 'echo first');
-    await page.waitForTimeout(200);
+    await saved(page, (c) => c.messages.some((m) => m.content.includes('You said: first') && m.finish === 'stop'), 'the answer');
     const other = await context.newPage();
     await other.goto(page.url());
     await answers(other).getByText('You said: first').waitFor();

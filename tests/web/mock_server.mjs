@@ -30,16 +30,16 @@ function toolCall(index, id, name, args) {
   ];
 }
 
-// name -> (request, words behind the name, server) => { deltas, delayMs, finish, fail, cut, sliced, error }
+// name -> (request, words behind the name, server) => { deltas, delayMs, holdAt, finish, fail, cut, sliced, error }
 const kScripts = {
   echo: (_, rest) => ({ deltas: content(`You said: ${rest}`) }),
   slow: () => ({ deltas: content(Array.from({ length: 2000 }, (_, i) => `word${i}`).join(' ')), delayMs: 15 }),
   silent: () => ({ deltas: content('too late'), firstDelayMs: 60_000 }),
   count: (_, __, server) => ({ deltas: content(`Answer number ${++server.counter}.`) }),
-  think: () => ({
-    deltas: [...thinking('First I look at the question. Then I add the numbers.'), ...content('The sum is **5**.')],
-    delayMs: 60,
-  }),
+  think: () => {
+    const first = thinking('First I look at the question. Then I add the numbers.');
+    return { deltas: [...first, ...content('The sum is **5**.')], delayMs: 60, holdAt: first.length };
+  },
   markdown: () => ({ deltas: content(kMarkdownSample) }),
   xss: () => ({ deltas: content(kXssSample) }),
   raw: (_, rest) => ({ deltas: [{ content: rest }] }),
@@ -113,7 +113,8 @@ async function streamAnswer(request, body, response, server) {
   const send = (extra) => write(response, `data: ${JSON.stringify({ ...base, ...extra })}\r\n\r\n`, script.sliced);
   if (script.firstDelayMs) await waitFor(() => gone, script.firstDelayMs);
   await send({ choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] });
-  for (const delta of script.deltas) {
+  for (const [index, delta] of script.deltas.entries()) {
+    if (index === script.holdAt) await server.held;
     if (gone) return undefined;
     await send({ choices: [{ index: 0, delta, finish_reason: null }] });
     if (script.delayMs) await sleep(script.delayMs);
@@ -195,7 +196,8 @@ async function handle(server, request, response) {
   return serveFile(pathname, response);
 }
 
-// A running server: { url, close(), requests, aborted, … }. Tests change its fields.
+// A running server: { url, close(), requests, aborted, hold(), go(), … }. Tests change its fields.
+// After hold() a script with holdAt waits there for go().
 export async function startMockServer(port = 0) {
   const server = {
     apiKey: '',
@@ -210,6 +212,11 @@ export async function startMockServer(port = 0) {
     counter: 0,
     maxMessages: 3,
     promptTokens: undefined,
+    held: undefined,
+    hold: () => {
+      server.held = new Promise((resolve) => { server.go = resolve; });
+    },
+    go: () => undefined,
   };
   const http = createServer((request, response) => {
     handle(server, request, response).catch((error) => {

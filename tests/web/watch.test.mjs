@@ -2,7 +2,7 @@
 // The watchers of the other tests see what they are there for.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { axeFaults, closeBrowser, openBrowser, withPage } from './browser.mjs';
+import { axeFaults, closeBrowser, openBrowser, until, withPage } from './browser.mjs';
 
 before(openBrowser);
 after(closeBrowser);
@@ -20,9 +20,10 @@ const kBad = {
 for (const [name, [act, message]] of Object.entries(kBad)) {
   test(`${name} is noticed`, () =>
     assert.rejects(
-      withPage({}, async ({ page }) => {
+      withPage({}, async ({ page, faults }) => {
         await page.evaluate(act);
-        await page.waitForTimeout(200);
+        const ran = () => page.evaluate(() => window.pwned !== undefined);
+        await until(async () => faults.some((fault) => message.test(fault)) || (await ran()), name);
       }),
       message,
     ));
