@@ -58,11 +58,16 @@ Status Chat::Run() {
   return SaveAfterChat(engine_, conversation_, args_.save_state, std::move(ended));
 }
 
+MessageRead Chat::Read(const std::string& prompt, std::string_view initial) {
+  MessageRead read = reader_.Read(prompt, initial);
+  if (read.event == LineEvent::kInterrupted) ResetCancelFlag();
+  return read;
+}
+
 Status Chat::Talk() {
   bool interrupted = false;
   while (true) {
-    ResetCancelFlag();
-    const MessageRead read = reader_.Read("> ");
+    const MessageRead read = Read("> ");
     if (read.event == LineEvent::kEnd) break;
     if (read.event == LineEvent::kInterrupted) {
       if (look_.prompts && !lines_.can_edit()) PrintText("\n");  // behind the terminal's ^C
@@ -137,6 +142,7 @@ Status Chat::Answer(Json::Array before) {
   options.on_text = [&](std::string_view text) { reader.Text(text); };
   options.on_token = [&](std::int32_t id) { reader.Token(id); };
   auto answer = runtime::Generate(engine_, *conversation_.sequence, prompt->ids, options);
+  if (answer.ok() && answer->finish == runtime::FinishReason::kCancelled) ResetCancelFlag();
   reader.Finish();
   printer.Finish();
   std::fflush(stdout);

@@ -40,6 +40,9 @@ class Chat {
 
  private:
   Status Talk();
+  // The next message. A Ctrl-C stays in the flag until something stops for it, this or an answer:
+  // one that comes in between ends the next of them.
+  MessageRead Read(const std::string& prompt, std::string_view initial = "");
   // False: the chat ends.
   Result<bool> Obey(const ChatLine& line);
   Status Say(std::string text);

@@ -168,7 +168,7 @@ Status Chat::Edit(const std::string& text) {
     if (!lines_.can_edit() && look_.prompts) {
       PrintText(StrCat("The message was: ", VisibleText(old), "\nType the new one.\n"));
     }
-    const MessageRead read = reader_.Read("edit> ", old);
+    const MessageRead read = Read("edit> ", old);
     if (read.event == LineEvent::kInterrupted && !lines_.is_terminal()) {
       return Status(Code::kCancelled, "cancelled");
     }

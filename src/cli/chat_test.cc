@@ -4,6 +4,7 @@
 #include "cli/chat.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/file.h"
 #include "base/test_folder.h"
 #include "cli/chat_file.h"
+#include "cli/cli.h"
 #include "cli/scripted_lines.h"
 
 namespace hone::cli {
@@ -23,6 +25,26 @@ std::string Tokens(int count) {
   for (int i = 0; i < count; ++i) text += "123";
   return text;
 }
+
+// Looks at the flag of Ctrl-C before each line, as the other sources do.
+class InterruptedLines : public ScriptedLines {
+ public:
+  // Ctrl-C comes behind that many lines, before the chat does what they say.
+  InterruptedLines(std::size_t after, std::vector<std::string> lines, bool is_terminal)
+      : ScriptedLines(std::move(lines), is_terminal), after_(after) {
+    if (after_ == 0) ::raise(SIGINT);
+  }
+  LineRead Read(const std::string& prompt, std::string_view initial) override {
+    if (CancelFlag()->load()) return {LineEvent::kInterrupted, ""};
+    LineRead read = ScriptedLines::Read(prompt, initial);
+    if (++count_ == after_) ::raise(SIGINT);
+    return read;
+  }
+
+ private:
+  std::size_t after_;
+  std::size_t count_ = 0;
+};
 
 class ChatTest : public testing::Test {
  protected:
@@ -47,6 +69,18 @@ class ChatTest : public testing::Test {
   // Has a chat of these lines; out_ and err_ are what it printed.
   Status Talk(std::vector<std::string> lines, bool is_terminal = true) {
     ScriptedLines source(std::move(lines), is_terminal);
+    return Talk(source);
+  }
+  // The same, with a real Ctrl-C when that many lines have been read.
+  Status TalkWithCtrlC(std::size_t after, std::vector<std::string> lines, bool is_terminal = true) {
+    CancelFlag();  // the handler
+    InterruptedLines source(after, std::move(lines), is_terminal);
+    Status ended = Talk(source);
+    EXPECT_FALSE(CancelFlag()->load()) << "the Ctrl-C was not seen";
+    ResetCancelFlag();
+    return ended;
+  }
+  Status Talk(ScriptedLines& source) {
     auto conversation = OpenConversation(*engine_, "", args_.system);
     if (!conversation.ok()) return std::move(conversation).status();
     testing::internal::CaptureStdout();
@@ -216,6 +250,33 @@ TEST_F(ChatTest, TwoInterruptsInARowLeave) {
   EXPECT_EQ(Talk({interrupt, interrupt, "/help"}).code(), Code::kCancelled);
   EXPECT_EQ(out_, "");
   EXPECT_EQ(Talk({interrupt, "/help"}, /*is_terminal=*/false).code(), Code::kCancelled);
+}
+
+TEST_F(ChatTest, CtrlCBeforeTheFirstLineIsNotLost) {
+  EXPECT_EQ(TalkWithCtrlC(0, {"/help"}, /*is_terminal=*/false).code(), Code::kCancelled);
+  EXPECT_EQ(out_, "");
+  EXPECT_TRUE(TalkWithCtrlC(0, {"/help"}).ok());
+  EXPECT_NE(err_.find("Ctrl-C again"), std::string::npos) << err_;
+  EXPECT_NE(out_.find("/retry"), std::string::npos) << out_;
+}
+
+TEST_F(ChatTest, CtrlCWhileACommandWorksIsNotLost) {
+  EXPECT_EQ(TalkWithCtrlC(1, {"/help", "/stats"}, /*is_terminal=*/false).code(), Code::kCancelled);
+  EXPECT_NE(out_.find("/retry"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("Nothing has been answered"), std::string::npos) << out_;
+  EXPECT_TRUE(TalkWithCtrlC(1, {"/help", "/stats"}).ok());
+  EXPECT_NE(err_.find("Ctrl-C again"), std::string::npos) << err_;
+  EXPECT_NE(out_.find("Nothing has been answered"), std::string::npos) << out_;
+}
+
+TEST_F(ChatTest, CtrlCStopsOneThingOnly) {
+  EXPECT_TRUE(TalkWithCtrlC(1, {"Hello.", "/stats"}).ok());  // the answer
+  EXPECT_NE(err_.find("stopped before the answer began"), std::string::npos) << err_;
+  EXPECT_EQ(err_.find("Ctrl-C again"), std::string::npos) << err_;
+  EXPECT_TRUE(TalkWithCtrlC(2, {"Hello.", "/edit", "/stats"}).ok());  // the change
+  EXPECT_NE(err_.find("the message stays as it was"), std::string::npos) << err_;
+  EXPECT_EQ(err_.find("Ctrl-C again"), std::string::npos) << err_;
+  EXPECT_NE(out_.find("All 1 answers"), std::string::npos) << out_;
 }
 
 TEST_F(ChatTest, ExitEndsAndTheRestIsNotRead) {

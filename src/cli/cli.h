@@ -65,7 +65,7 @@ void PrintText(std::string_view text);
 // SIGTERM and SIGHUP remove temporary files and end the process at once. Without a call Ctrl-C ends
 // the process.
 const std::atomic<bool>* CancelFlag();
-// Makes the flag false again, for a chat that goes on after an answer was stopped.
+// Makes the flag false again, for a chat that has stopped something for Ctrl-C and goes on.
 void ResetCancelFlag();
 
 // Standard input and output are a terminal that will be edited on: where a signal ends the process

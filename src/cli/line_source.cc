@@ -34,7 +34,7 @@ std::string TakeLine(std::string& text) {
 InputBytes::State InputBytes::Wait(int milliseconds) {
   int left = milliseconds;
   while (true) {
-    if (cancel_ != nullptr && cancel_->load()) return State::kInterrupted;
+    if (interrupted()) return State::kInterrupted;
     const int wait = left < 0 ? kLookMilliseconds : std::min(left, kLookMilliseconds);
     pollfd input{fd_, POLLIN, 0};
     const int ready = ::poll(&input, 1, wait);
@@ -56,11 +56,10 @@ InputBytes::State InputBytes::Wait(int milliseconds) {
 }
 
 LineRead PlainLines::Read(const std::string& prompt, std::string_view /*initial*/) {
-  if (prompts_) {
-    PrintText(prompt);
-    std::fflush(stdout);
-  }
+  if (prompts_) PrintText(prompt);
+  std::fflush(stdout);
   std::string& pending = input_.pending();
+  if (input_.interrupted()) return {LineEvent::kInterrupted, std::exchange(pending, {})};
   while (pending.find('\n') == std::string::npos) {
     const InputBytes::State state = input_.Wait(-1);
     if (state == InputBytes::State::kInterrupted) {

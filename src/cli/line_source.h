@@ -49,6 +49,7 @@ class InputBytes {
   // Waits until there are bytes in pending(), for about that long; a negative time is for ever.
   // More bytes are appended to those that are there.
   State Wait(int milliseconds);
+  bool interrupted() const { return cancel_ != nullptr && cancel_->load(); }
   std::string& pending() { return pending_; }
 
  private:
@@ -58,6 +59,7 @@ class InputBytes {
 };
 
 // Lines as they are. In a terminal what is waiting behind a line belongs to it: it was pasted.
+// What was printed so far is flushed before a line is read.
 class PlainLines : public LineSource {
  public:
   // prompts: a prompt is printed to standard output.

@@ -61,6 +61,14 @@ TEST_F(Pipe, EndsAWaitWithTheFlag) {
   EXPECT_EQ(lines.Read("> ", "").text, "half");
 }
 
+TEST_F(Pipe, LooksAtTheFlagAlsoIfALineIsThere) {
+  PlainLines lines(ends_[0], /*is_terminal=*/false, /*prompts=*/false, &cancel_);
+  Write("a\nb\n");
+  EXPECT_EQ(lines.Read("> ", "").text, "a");
+  cancel_ = true;
+  EXPECT_EQ(lines.Read("> ", "").event, LineEvent::kInterrupted);
+}
+
 TEST_F(Pipe, WaitsNoLongerThanAsked) {
   InputBytes input(ends_[0], nullptr);
   EXPECT_EQ(input.Wait(5), InputBytes::State::kNothingYet);

@@ -56,6 +56,7 @@ Status Run(const RunArgs& args) {
                   "--save-state: the bundle's own graph runs, and its cache cannot be saved");
   }
   HONE_ASSIGN(Conversation conversation, OpenConversation(*engine, args.load_state, args.system));
+  if (CancelFlag()->load()) return Status(Code::kCancelled, "cancelled");
   if (args.prompt) return AnswerOnce(args, grammar, *engine, std::move(conversation));
   return RunChat(args, *engine, std::move(conversation));
 }
