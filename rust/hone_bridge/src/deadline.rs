@@ -29,7 +29,16 @@ pub fn deep_within<T: Send + 'static>(
     time: Duration,
     f: impl FnOnce() -> Result<T, Fail> + Send + 'static,
 ) -> Result<T, Fail> {
-    if GIVEN_UP.load(Ordering::SeqCst) >= MAX_GIVEN_UP {
+    deep_within_of(&GIVEN_UP, time, f)
+}
+
+/// given_up counts those that are given up and still run.
+fn deep_within_of<T: Send + 'static>(
+    given_up: &'static AtomicUsize,
+    time: Duration,
+    f: impl FnOnce() -> Result<T, Fail> + Send + 'static,
+) -> Result<T, Fail> {
+    if given_up.load(Ordering::SeqCst) >= MAX_GIVEN_UP {
         let message = format!("{MAX_GIVEN_UP} others that take too long are still being compiled");
         return Err(Fail::new(LIMIT, message));
     }
@@ -40,7 +49,7 @@ pub fn deep_within<T: Send + 'static>(
         let result = caught(f);
         let mut state = of_thread.lock().unwrap_or_else(PoisonError::into_inner);
         if *state == State::GivenUp {
-            GIVEN_UP.fetch_sub(1, Ordering::SeqCst);
+            given_up.fetch_sub(1, Ordering::SeqCst);
             return;
         }
         *state = State::Done;
@@ -60,7 +69,7 @@ pub fn deep_within<T: Send + 'static>(
                 return receive.try_recv().unwrap_or_else(|_| Err(broken()));
             }
             *state = State::GivenUp;
-            GIVEN_UP.fetch_add(1, Ordering::SeqCst);
+            given_up.fetch_add(1, Ordering::SeqCst);
             let seconds = time.as_secs_f64();
             Err(Fail::new(LIMIT, format!("it takes more than {seconds} s to compile")))
         }
@@ -74,32 +83,44 @@ mod tests {
 
     #[test]
     fn gives_what_the_work_gives() {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
         let time = Duration::from_secs(60);
-        assert_eq!(deep_within(time, || Ok(7)).unwrap(), 7);
-        let fail = deep_within(time, || Err::<(), _>(Fail::new(LIMIT, "no"))).unwrap_err();
+        assert_eq!(deep_within_of(&COUNT, time, || Ok(7)).unwrap(), 7);
+        let no = || Err::<(), _>(Fail::new(LIMIT, "no"));
+        let fail = deep_within_of(&COUNT, time, no).unwrap_err();
         assert_eq!((fail.status, fail.message.as_str()), (LIMIT, "no"));
-        let fail = deep_within::<()>(time, || panic!("oh")).unwrap_err();
+        let fail = deep_within_of::<()>(&COUNT, time, || panic!("oh")).unwrap_err();
         assert_eq!(fail.status, PANIC);
     }
 
     #[test]
     fn does_not_wait_longer_and_counts_what_still_runs() {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (end, ends) = sync_channel::<()>(1);
         let begin = Instant::now();
-        let fail = deep_within(Duration::from_millis(20), move || {
+        let fail = deep_within_of(&COUNT, Duration::from_millis(20), move || {
             let _ = ends.recv();
             Ok(())
         });
         assert_eq!(fail.unwrap_err().status, LIMIT);
-        assert!(begin.elapsed() < Duration::from_secs(20));
-        assert!(GIVEN_UP.load(Ordering::SeqCst) >= 1);
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        assert_eq!(COUNT.load(Ordering::SeqCst), 1);
         drop(end);
-        for _ in 0..2000 {
-            if GIVEN_UP.load(Ordering::SeqCst) == 0 {
+        for _ in 0..6000 {
+            if COUNT.load(Ordering::SeqCst) == 0 {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("the thread that was given up has not ended");
+    }
+
+    #[test]
+    fn begins_nothing_while_too_many_are_given_up() {
+        static COUNT: AtomicUsize = AtomicUsize::new(MAX_GIVEN_UP);
+        let fail = deep_within_of(&COUNT, Duration::from_secs(60), || Ok(7)).unwrap_err();
+        assert_eq!(fail.status, LIMIT);
+        COUNT.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(deep_within_of(&COUNT, Duration::from_secs(60), || Ok(7)).unwrap(), 7);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Hone authors
 // SPDX-License-Identifier: Apache-2.0
-//! Tests: grammars that a stranger may send, made to take long.
+//! Tests: grammars that a stranger may send, made to take long. What is given up runs on and counts
+//! for the whole process, so tools/cargo_test runs these in one of their own.
 
 use std::time::Instant;
 
@@ -111,7 +112,7 @@ fn schemas() -> Vec<Case> {
 }
 
 /// A server compiles what its clients send: each grammar is answered, with a matcher or an error.
-/// The bound has room for a busy machine.
+/// The bound is the limit of 2 s, with room for a busy machine.
 fn answers_in_time(cases: Vec<Case>) {
     let vocab = byte_vocab(&[]);
     let mut slow = Vec::new();
@@ -121,7 +122,7 @@ fn answers_in_time(cases: Vec<Case>) {
         let seconds = begin.elapsed().as_secs_f64();
         let words = made.map_or_else(|fail| fail.message, |_| "a matcher".to_string());
         println!("{seconds:6.3} s {name}: {}", words.chars().take(100).collect::<String>());
-        if seconds > 6.0 {
+        if seconds > 20.0 {
             slow.push(name);
         }
     }
