@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases S8 to S10 and S15 to S17 of the user reports: limits, clients that leave, many clients, names, pages of other sites."""
 import concurrent.futures
+import itertools
 import json
 import subprocess
 import threading
@@ -79,7 +80,7 @@ def s9_a_client_that_leaves_frees_its_place(w):
     """A streams and is killed: B, which waited behind it, starts, and nothing of A runs on."""
     server = w.single()
     a = long_stream(server)
-    take(a, 4)
+    rest = take(a, 4)
     first = {}
 
     def b():
@@ -94,10 +95,11 @@ def s9_a_client_that_leaves_frees_its_place(w):
     time.sleep(0.1)
     killed = time.monotonic()
     a.close()
-    thread.join(20)
+    thread.join(60)
+    del rest  # not before: the stream is closed with it
     assert first, "B never started"
-    assert time.monotonic() - killed < 2, f"B started {time.monotonic() - killed:.2f} s after A was killed"
-    wait_until(server.idle, 5, "idle")
+    assert time.monotonic() - killed < 20, f"B started {time.monotonic() - killed:.2f} s after A was killed"
+    wait_until(server.idle, 30, "idle")
 
 
 @case
@@ -113,7 +115,7 @@ def s9_killing_one_leaves_the_others_alone(w):
         take(victim, 5)
         victim.close()
         eq([o.result(60) for o in others], alone)
-    wait_until(w.server.idle, 5, "idle")
+    wait_until(w.server.idle, 30, "idle")
 
 
 @case
@@ -121,8 +123,10 @@ def s9_killed_in_the_queue(w):
     """C waits behind A and is killed: A ends untouched, C never runs."""
     server = w.single()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        a = pool.submit(lambda: Summed(long_stream(server, 1500)))
-        wait_until(lambda: not server.idle(), 5, "A runs")
+        stream = long_stream(server, 1500)
+        chunks = iter(stream)
+        first = next(chunks)
+        a = pool.submit(lambda: Summed(stream, itertools.chain([first], chunks)))
         raw = RawSocket(server)
         body = json.dumps({"messages": [{"role": "user", "content": "C"}], "max_tokens": 1000, "logit_bias": NO_END})
         raw.send(f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
@@ -132,7 +136,7 @@ def s9_killed_in_the_queue(w):
         done = a.result(60)
     eq(done.finish, "length")
     eq(len([c for c in done.chunks if c["choices"]]) > 2, True)
-    wait_until(server.idle, 5, "idle")
+    wait_until(server.idle, 30, "idle")
 
 
 @case
@@ -146,7 +150,7 @@ def s9_killed_while_the_prompt_is_read(w):
                  f"Content-Length: {len(body)}\r\n\r\n{body}")
         time.sleep(0.05)
         raw.close()
-        wait_until(w.server.idle, 3, "idle after the client left")
+        wait_until(w.server.idle, 30, "idle after the client left")
     w.server.chat(**OFF).ok()
 
 
@@ -280,7 +284,7 @@ def s16_open_to_the_network(w):
     done = subprocess.Popen([HONE, "serve", str(w.models.silent()), "--port", "0", "--host", "0.0.0.0"], stdin=subprocess.DEVNULL,
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        _, said = done.communicate(timeout=10)
+        _, said = done.communicate(timeout=60)
         assert done.returncode not in (0, None) and done.returncode > 0, done.returncode
         assert "key" in said, said
     except subprocess.TimeoutExpired:

@@ -146,10 +146,10 @@ class Server:
         if self.alive():
             self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(20)
+            code = self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            raise AssertionError("hone serve did not end within 20 s of SIGTERM") from None
+            raise AssertionError("hone serve did not end within 60 s of SIGTERM") from None
         self._reader.join(5)
         return code
 
@@ -173,6 +173,11 @@ class Server:
     def idle(self):
         """Whether no request runs or waits."""
         return all(model["requests"] == 0 for model in self.get("/props").ok()["models"])
+
+    def cancelled(self):
+        """How many requests have ended before their answers did, since the start."""
+        text = self.get("/metrics").body.decode()
+        return sum(int(n) for n in re.findall(r'^hone_answers_failed_total{[^}]*code="cancelled"[^}]*} (\d+)$', text, re.MULTILINE))
 
     # What the process holds.
     def rss_bytes(self):
@@ -301,12 +306,12 @@ class Stream:
 
 
 class Summed:
-    """A chat stream added up, with the rules that every one must keep."""
+    """A chat stream added up, with the rules that every one must keep. chunks: where somebody has read some of it."""
 
-    def __init__(self, stream):
+    def __init__(self, stream, chunks=None):
         self.content = self.reasoning = ""
         self.finish = self.usage = None
-        self.calls, self.logprobs, self.chunks = [], [], list(stream)
+        self.calls, self.logprobs, self.chunks = [], [], list(stream if chunks is None else chunks)
         assert stream.done, "no [DONE]"
         roles = 0
         for chunk in self.chunks:

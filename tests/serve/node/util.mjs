@@ -16,13 +16,13 @@ export const TOOL = { type: "function", function: {
   parameters: { type: "object", properties: { city: { enum: ["Tokyo"] } }, required: ["city"], additionalProperties: false },
 } };
 
-// Resolves when no request runs or waits; rejects after 5 seconds.
+// Resolves when no request runs or waits; rejects after 30 seconds.
 export async function idle() {
-  const end = Date.now() + 5000;
+  const end = Date.now() + 30_000;
   for (;;) {
     const { models } = await (await fetch(`${url}/props`)).json();
     if (models.every((model) => model.requests === 0)) return;
-    if (Date.now() > end) throw new Error("still busy after 5 s");
+    if (Date.now() > end) throw new Error("still busy after 30 s");
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
