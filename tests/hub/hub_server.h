@@ -25,8 +25,15 @@ class HubServer {
   const std::string& endpoint() const { return endpoint_; }
   // The requests for test/KIND so far.
   std::vector<SeenRequest> Log(const std::string& kind) const;
+  // From now on no more than 2.5 MB of the 6 MB of test/big are sent, until Go(): whoever loads it
+  // stands in the middle.
+  void Hold() const;
+  void Go() const;
 
  private:
+  // The answer to a question about the server itself; empty if there is none.
+  std::string Ask(const std::string& path) const;
+
   int input_ = -1;
   int pid_ = -1;
   std::string endpoint_;

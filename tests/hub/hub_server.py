@@ -3,7 +3,8 @@
 """Plays the hub, and the storage host that it redirects to, on two ports of this machine.
 
 Prints both ports and serves until standard input ends. The name of a model chooses how it behaves;
-/_log lists the requests of that model.
+/_log lists the requests of that model. After /_hold the model "big" is sent up to HELD bytes, and the
+rest after /_go.
 """
 import hashlib
 import http.server
@@ -42,6 +43,8 @@ LISTS = {
 FILES["tiny-Q4_0.gguf"] = b"GGUF" + b"4" * 100
 FILES["tiny-Q8_0.gguf"] = b"GGUF" + b"8" * 200
 BIG = random.Random(2).randbytes(6_000_000)
+HELD = 2_500_000
+HOLD_SECONDS = 120  # a test that died must not keep connections
 
 
 def is_large(data):
@@ -60,6 +63,24 @@ class State:
     lock = threading.Lock()
     log = []
     counts = {}
+    sent = 0  # bytes of BIG since /_hold
+    go = threading.Event()  # cleared: no more than HELD
+    go.set()
+
+    @classmethod
+    def send_big(cls, count):
+        """Counts bytes before they are sent, and waits where they are too many."""
+        with cls.lock:
+            cls.sent += count
+            waits = cls.sent > HELD
+        if waits:
+            cls.go.wait(HOLD_SECONDS)
+
+    @classmethod
+    def hold(cls):
+        with cls.lock:
+            cls.sent = 0
+            cls.go.clear()
 
     @classmethod
     def count(cls, key):
@@ -159,7 +180,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.cut()
         elif kind == "big":
             for at in range(0, len(body), 65536):
-                self.wfile.write(body[at:at + 65536])
+                piece = body[at:at + 65536]
+                if is_large(data):
+                    State.send_big(len(piece))
+                self.wfile.write(piece)
                 time.sleep(0.004)
         else:
             self.wfile.write(body)
@@ -183,6 +207,9 @@ class Hub(Handler):
         if path == "/_log":
             with State.lock:
                 return self.answer(200, json.dumps(State.log).encode())
+        if path in ("/_hold", "/_go"):
+            State.hold() if path == "/_hold" else State.go.set()
+            return self.answer(200, b"{}")
         parts = [urllib.parse.unquote(p) for p in path.lstrip("/").split("/")]
         if parts[:2] == ["api", "models"]:
             return self.api(parts[3], parts[4] if len(parts) > 4 else "revision",

@@ -10,6 +10,7 @@ namespace {
 
 TEST(SlowHub, AStalledConnectionIsCutAndTriedAgain) {
   HubTest hub;
+  hub.settings.stall_seconds = 1;
   const auto report = hub.Pull("test/stall");
   ASSERT_TRUE(report.ok()) << report.message();
   EXPECT_LT(report->loaded_bytes, report->bytes + 1) << "bytes before the stall are kept";
