@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <deque>
 #include <thread>
@@ -350,15 +351,25 @@ TEST(Batcher, TakesRequestsAndCancelsFromOtherThreads) {
   for (std::size_t i = 0; i < 24; ++i) {
     clients.emplace_back(*engine, MakeIds(10 + 13 * i, i), i % 3 == 0 ? 400 : 6, i);
   }
+  std::array<std::atomic<bool>, 24> told{};
   Batcher batcher(*engine, {.max_active = 6});
   std::atomic<int> threads_left{3};
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       for (std::size_t i = t; i < clients.size(); i += 3) {
-        const auto id = Submit(batcher, clients[i]);
+        BatchRequest request = clients[i].Request();
+        // Does not end by itself while this thread waits for its turn.
+        request.choose = [&, i, choose = request.choose](auto logits, auto history) {
+          if (i % 3 == 0 && clients[i].got.size() == 5) told[i].wait(false);
+          return choose(logits, history);
+        };
+        const auto id = batcher.Submit(std::move(request));
+        EXPECT_TRUE(id.ok()) << id.message();
         std::this_thread::yield();
-        if (i % 3 == 0) batcher.Cancel(id);
+        if (i % 3 == 0) batcher.Cancel(id.ok() ? *id : 0);
+        told[i] = true;
+        told[i].notify_all();
         batcher.load();
       }
       --threads_left;
