@@ -161,7 +161,10 @@ void HttpServer::Impl::Shut(milliseconds drain_time) {
   WaitUntilEmpty(kForgetTime);
   loop.Stop();
   loop_thread.join();
+  // What was to close them may have come too late for the loop. Nobody else runs now.
+  for (const auto& [key, connection] : connections) connection->Close();
   connections.clear();
+  num_connections = 0;
 }
 
 HttpServer::HttpServer(HttpOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

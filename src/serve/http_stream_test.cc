@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -55,18 +57,27 @@ TEST(HttpStream, SendsEachPieceAtOnce) {
 TEST(HttpStream, KeepsTheConnectionAliveBetweenPieces) {
   TestServer server;
   TestClient client(server.port());
+  const std::string comment = ": keep-alive\n\n";
+  const auto start = Clock::now();
   client.Send(Post("/stream", "{}"));
   const auto writer = server.WaitForWriter(0);
-  SleepMs(230);
+  ASSERT_TRUE(client.ReceiveUntil(comment));
   writer->Write(SseEvent("x"));
   writer->EndStream();
   const Answer answer = client.ReceiveAnswer();
-  const std::string comment = ": keep-alive\n\n";
-  std::size_t n = 0;
-  while (answer.body.compare(n * comment.size(), comment.size(), comment) == 0) ++n;
-  EXPECT_GE(n, 1U);
-  EXPECT_LE(n, 5U);
-  EXPECT_EQ(answer.body.substr(n * comment.size()), "data: x\n\n");
+  const auto most = (Clock::now() - start) / milliseconds(50);
+  std::string_view rest = answer.body;
+  std::int64_t n = 0;
+  const auto skip_comments = [&] {
+    for (; rest.starts_with(comment); ++n) rest.remove_prefix(comment.size());
+  };
+  skip_comments();
+  EXPECT_GE(n, 1);
+  ASSERT_TRUE(rest.starts_with("data: x\n\n")) << answer.body;
+  rest.remove_prefix(9);
+  skip_comments();  // on a busy machine the end comes late
+  EXPECT_EQ(rest, "");
+  EXPECT_LE(n, most);
 }
 
 TEST(HttpStream, OldClientsGetAPlainBody) {
@@ -138,13 +149,13 @@ milliseconds TimeToNotice(TestServer& server, const char* path, Leave way) {
   return time;
 }
 
-// Streaming, and with nothing said yet. A busy machine may hold up one try.
+// Streaming, and with nothing said yet. A busy machine may hold up some tries.
 TEST(HttpStream, NoticesClientsThatLeaveWithin200Ms) {
   TestServer server;
   for (const char* path : {"/stream", "/keep"}) {
     for (const Leave way : {Leave::kClose, Leave::kReset, Leave::kHalfClose}) {
       milliseconds time{1'000'000};
-      for (int i = 0; i < 3 && time >= milliseconds(200); ++i) {
+      for (int i = 0; i < 20 && time >= milliseconds(200); ++i) {
         time = TimeToNotice(server, path, way);
       }
       EXPECT_LT(time, milliseconds(200)) << path << static_cast<int>(way);
@@ -165,7 +176,7 @@ TEST(HttpStream, NoticesClientsThatLeaveBehindTheirNextRequests) {
   SleepMs(50);
   EXPECT_FALSE(writer->cancelled());
   client.Close();
-  EXPECT_LT(TimeToCancel(*writer), milliseconds(1000));
+  EXPECT_TRUE(Eventually([&] { return writer->cancelled(); }));
 }
 
 // A request that no thread has taken yet is dropped when its client leaves.
@@ -215,7 +226,7 @@ TEST(HttpStream, SlowReadersAreCutOffAlone) {
     }
   }
   EXPECT_LT(sent, 20'000);
-  EXPECT_LT(longest, milliseconds(1000));  // a write never waits for the client
+  EXPECT_LT(longest, milliseconds(10'000));  // a write never waits for the client: that is 30 s
   EXPECT_EQ(to_slow->cancel_reason(), CancelReason::kTooSlow);
   EXPECT_TRUE(Eventually([&] { return calls == 1; }));
   EXPECT_FALSE(to_good->cancelled());
@@ -226,14 +237,14 @@ TEST(HttpStream, SlowReadersAreCutOffAlone) {
 
 // A whole answer may be larger than the queue of a stream, but not wait for ever to be read.
 TEST(HttpStream, AnswersThatNobodyReadsAreCutOff) {
-  TestServer server(TestServer::ShortTimes());
-  TestClient reads(server.port());
+  TestServer patient;
+  TestClient reads(patient.port());
   EXPECT_EQ(reads.Ask(Get("/big")).body.size(), std::size_t{8} << 20);
+  TestServer server(TestServer::ShortTimes());
   TestClient slow(server.port(), 4096);
   slow.Send(Get("/big"));
-  const std::vector<HttpAccess> log = server.WaitForLog(2);
-  EXPECT_EQ(log[1].cancelled, CancelReason::kTooSlow);
-  EXPECT_TRUE(Eventually([&] { return server.server().load().connections <= 1; }));
+  EXPECT_EQ(server.WaitForLog(1)[0].cancelled, CancelReason::kTooSlow);
+  EXPECT_TRUE(Eventually([&] { return server.server().load().connections == 0; }));
 }
 
 TEST(HttpStream, ManyThreadsMayWrite) {
@@ -305,7 +316,7 @@ TEST(HttpShutdown, WaitsForRunningRequests) {
   TestClient client(server.port());
   client.Send(Post("/stream", "{}"));
   const auto writer = server.WaitForWriter(0);
-  std::thread stopper([&] { server.server().Stop(milliseconds(5000)); });
+  std::thread stopper([&] { server.server().Stop(milliseconds(60'000)); });
   EXPECT_EQ(idle.ReceiveAll(), "");  // ended at once
   EXPECT_FALSE(idle.timed_out());
   ASSERT_TRUE(Eventually([&] { return !TestClient(server.port()).connected(); }));
@@ -333,17 +344,24 @@ TEST(HttpShutdown, CancelsWhatTakesTooLong) {
   });
   const auto start = Clock::now();
   server.server().Stop(milliseconds(100));
-  EXPECT_LT(Clock::now() - start, milliseconds(3000));
+  EXPECT_LT(Clock::now() - start, milliseconds(9000));  // cancel_time is 10 s
   // Handlers that heed the word end their answers properly.
   EXPECT_TRUE(stream.ReceiveAnswer().whole);
   EXPECT_EQ(block.ReceiveAnswer().status, 200);
+}
+
+// For writers that are kept and so never end.
+HttpOptions KeptWriters() {
+  HttpOptions options = TestServer::FastOptions();
+  options.limits.cancel_time = milliseconds(20);
+  return options;
 }
 
 TEST(HttpShutdown, WritersOutliveTheServer) {
   std::shared_ptr<ResponseWriter> stream;
   std::shared_ptr<ResponseWriter> whole;
   {
-    TestServer server;
+    TestServer server(KeptWriters());
     TestClient a(server.port());
     a.Send(Post("/stream", "{}"));
     stream = server.WaitForWriter(0);
@@ -356,6 +374,29 @@ TEST(HttpShutdown, WritersOutliveTheServer) {
   EXPECT_FALSE(stream->Write("x"));
   EXPECT_FALSE(stream->EndStream());
   EXPECT_FALSE(whole->Send({}));
+}
+
+// The server's thread is held up until Stop waits for it no longer.
+TEST(HttpShutdown, ClosesConnectionsThatItsThreadDoesNotComeTo) {
+  TestServer server(KeptWriters());
+  auto leaves = std::make_unique<TestClient>(server.port());
+  leaves->Send(Post("/stream", "{}"));
+  const auto holds_up = server.WaitForWriter(0);
+  TestClient stays(server.port());
+  stays.Send(Post("/stream", "{}"));
+  const auto writer = server.WaitForWriter(1);
+  holds_up->OnCancel([](CancelReason /*reason*/) { SleepMs(1600); });
+  std::thread stopper([&] { server.server().Stop(milliseconds(100)); });
+  ASSERT_TRUE(Eventually([&] { return !TestClient(server.port()).connected(); }));
+  leaves.reset();
+  stopper.join();
+  EXPECT_EQ(server.server().load().connections, 0);
+  EXPECT_EQ(server.server().load().requests, 0);
+  EXPECT_EQ(writer->cancel_reason(), CancelReason::kShutdown);
+  EXPECT_FALSE(writer->Write("x"));
+  EXPECT_EQ(server.WaitForLog(2).size(), 2U);
+  EXPECT_FALSE(stays.ReceiveAnswer().whole);
+  EXPECT_FALSE(stays.timed_out());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ HttpOptions TestServer::FastOptions() {
   options.limits.target_bytes = 2 << 10;
   options.limits.body_bytes = 64 << 10;
   options.limits.queued_bytes = 256 << 10;
-  options.limits.cancel_time = milliseconds(200);
+  options.limits.cancel_time = milliseconds(10'000);
   return options;
 }
 
@@ -46,6 +46,9 @@ TestServer::TestServer(HttpOptions options) {
 
 TestServer::~TestServer() {
   unblock_ = true;
+  // Nobody would end them, and the server would wait.
+  ended_ = true;
+  ForgetWriters();
   server_.reset();
 }
 
@@ -94,7 +97,7 @@ void TestServer::AddRoutes() {
 
 void TestServer::Keep(std::shared_ptr<ResponseWriter> writer) {
   const std::lock_guard lock(mutex_);
-  writers_.push_back(std::move(writer));
+  if (!ended_) writers_.push_back(std::move(writer));
 }
 
 std::size_t TestServer::num_writers() {

@@ -32,7 +32,8 @@ class TestServer {
   explicit TestServer(HttpOptions options = FastOptions());
   ~TestServer();
 
-  // Small sizes: 8 KiB of header, 64 KiB of body, streams of 256 KiB.
+  // Small sizes: 8 KiB of header, 64 KiB of body, streams of 256 KiB. A cancelled request has 10 s
+  // to end.
   static HttpOptions FastOptions();
   // Short times as well: header and body 300 ms, idle 400 ms, stall and linger 300 ms. Only for
   // clients that are slow on purpose: a busy machine makes others slow too.
@@ -57,6 +58,7 @@ class TestServer {
   std::vector<HttpAccess> log_;
   std::atomic<int> num_blocked_{0};
   std::atomic<bool> unblock_{false};
+  std::atomic<bool> ended_{false};
   std::unique_ptr<HttpServer> server_;
 };
 
