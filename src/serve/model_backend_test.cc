@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -44,7 +45,7 @@ std::unique_ptr<runtime::Engine> MakeEngine(runtime::TextSetup text, std::int64_
   return *std::move(engine);
 }
 
-// A response that may come from another thread.
+// A response that may come from another thread, and can hold that up.
 class WaitingSink final : public openai::ResponseSink {
  public:
   void Begin(const openai::ResponseHead& given) override {
@@ -54,11 +55,13 @@ class WaitingSink final : public openai::ResponseSink {
     head_ = given;
   }
   void Write(std::string_view bytes) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     EXPECT_TRUE(begun_ && !finished_);
     body_ += bytes;
     ++writes_;
     changed_.notify_all();
+    if (leaves) gone = true;
+    if (holds) changed_.wait(lock, [&] { return released_; });
   }
   void Finish() override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -77,12 +80,20 @@ class WaitingSink final : public openai::ResponseSink {
     ASSERT_TRUE(
         changed_.wait_for(lock, std::chrono::minutes(5), [&] { return writes_ > 0 || finished_; }));
   }
+  void Release() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
   // After Wait.
   const openai::ResponseHead& head() const { return head_; }
   const std::string& body() const { return body_; }
   Json json() const { return openai::ParseText(body_); }
 
   std::atomic<bool> gone{false};
+  // Set before the request. Its client goes with the first bytes; the first bytes stop the model
+  // until Release.
+  bool leaves = false, holds = false;
 
  private:
   std::mutex mutex_;
@@ -90,7 +101,7 @@ class WaitingSink final : public openai::ResponseSink {
   openai::ResponseHead head_;
   std::string body_;
   int writes_ = 0;
-  bool begun_ = false, finished_ = false;
+  bool begun_ = false, finished_ = false, released_ = false;
 };
 using SinkPtr = std::shared_ptr<WaitingSink>;
 
@@ -488,16 +499,17 @@ TEST_F(ModelBackendTest, AClientThatHangsUpEndsItsRequestAlone) {
       "'stream':true,'max_tokens':600,"
       "'logit_bias':{'1':-100,'3':-100,'642':-100,'643':-100,'644':-100}");
   auto hangs_up = std::make_shared<WaitingSink>(), gone = std::make_shared<WaitingSink>();
+  hangs_up->holds = true;
+  gone->leaves = true;
   const auto running =
       openai::Handle({"POST", kChat, Quoted(endless)}, backend(), openai::TestOptions(), hangs_up);
   ASSERT_NE(running, nullptr);
   const auto other =
       openai::Handle({"POST", kChat, Quoted(endless)}, backend(), openai::TestOptions(), gone);
   hangs_up->WaitForBytes();
-  gone->WaitForBytes();
-  gone->gone = true;
-  hangs_up->gone = true;
   running->Cancel();
+  hangs_up->gone = true;
+  hangs_up->Release();
   hangs_up->Wait();
   gone->Wait();
   const auto next = Ask(backend(), kChat, ChatBody("'max_tokens':3"));
@@ -515,6 +527,7 @@ TEST_F(ModelBackendTest, FullQueueAndDrainingSayWhenToComeAgain) {
   options.host.max_queue = 0;
   Make(options);
   auto first = std::make_shared<WaitingSink>();
+  first->holds = true;  // so that it runs until it is cancelled
   const auto running = openai::Handle(
       {"POST", kChat,
        Quoted(ChatBody("'stream':true,"
@@ -525,6 +538,7 @@ TEST_F(ModelBackendTest, FullQueueAndDrainingSayWhenToComeAgain) {
   ExpectError(*refused, 429, "queue_full", "null");
   EXPECT_EQ(refused->head().headers.at(1).first, "Retry-After");
   running->Cancel();
+  first->Release();
   first->Wait();
   backend().host().Drain();
   ExpectError(*Ask(backend(), kChat, ChatBody()), 503, "draining", "null");
