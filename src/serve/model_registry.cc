@@ -24,6 +24,8 @@ constexpr std::size_t kMaxNameBytes = 128;
 // Threads of the server that may wait for loads: the others go on.
 constexpr int kMaxTextWaits = 2;
 constexpr int kRetryLoadingSeconds = 3;
+// Of an import whose model is forgotten by another import of the same file.
+constexpr int kMaxImportTries = 10;
 
 // A request from Start to its end: it waits for its model, and keeps it loaded while it runs.
 class ModelRequest final : public EventSink,
@@ -40,17 +42,19 @@ class ModelRequest final : public EventSink,
   }
 
   void Begin(std::shared_ptr<ModelPin> pin, const ApiError* error) {
+    // For Start: the request may be over before it returns, and then counts no longer.
+    const std::shared_ptr<ModelPin> hold = pin ? pin->Look() : nullptr;
     {
       const std::lock_guard lock(mutex_);
       if (state_ == State::kOver) return;  // cancelled while it waited
       state_ = error == nullptr ? State::kRunning : State::kOver;
-      pin_ = pin;
+      pin_ = std::move(pin);
     }
     if (error != nullptr) {
       TakeSink()->OnError(*error);
       return;
     }
-    auto started = pin->backend().Start(std::move(request_), shared_from_this());
+    auto started = hold->backend().Start(std::move(request_), shared_from_this());
     if (!started.ok()) {
       OnError(started.error());
       return;
@@ -67,15 +71,15 @@ class ModelRequest final : public EventSink,
 
   void Cancel() override {
     std::shared_ptr<RunningRequest> inner;
-    std::shared_ptr<ModelPin> pin;  // so that the model stays while it is told
+    std::shared_ptr<ModelPin> hold;  // so that the model stays while it is told
     {
       const std::lock_guard lock(mutex_);
       if (state_ == State::kOver) return;
       cancelled_ = true;
       if (state_ == State::kRunning) {
         inner = inner_;
-        pin = pin_;
         if (!inner) return;  // Begin will do it
+        hold = pin_->Look();
       }
       if (state_ == State::kWaiting) state_ = State::kOver;
     }
@@ -122,6 +126,34 @@ class ModelRequest final : public EventSink,
   std::shared_ptr<RunningRequest> inner_;
   std::shared_ptr<ModelPin> pin_;
 };
+
+// See ModelRegistry::Import.
+void ImportModel(const std::shared_ptr<ModelSlots>& slots, ModelEntry entry, int tries,
+                 ModelRegistry::Imported done) {
+  auto added = slots->AddOrFind(entry);
+  if (!added.ok()) {
+    done(openai::FromStatus(std::move(added).status(), "path"));
+    return;
+  }
+  const std::string name = added->name;
+  auto use = [slots, entry = std::move(entry), tries, done = std::move(done), name,
+              is_new = added->is_new](std::shared_ptr<ModelPin> pin, const ApiError* error) {
+    pin.reset();  // first: whoever is told may ask for another model at once
+    if (error == nullptr) {
+      done(name);
+      return;
+    }
+    ApiError fault = *error;
+    if (fault.code == "model_not_found" && tries > 1) {  // another import failed and forgot it
+      ImportModel(slots, entry, tries - 1, done);
+      return;
+    }
+    if (fault.code == "model_load_failed") fault = openai::InvalidField("path", fault.message);
+    if (is_new) slots->Forget(name);
+    done(fault);
+  };
+  slots->Use(name, /*even_if_tight=*/false, std::move(use));
+}
 
 // One call that waits until its model is there.
 struct TextWait {
@@ -192,32 +224,14 @@ ModelRegistry::~ModelRegistry() { slots_->Shutdown(); }
 Status ModelRegistry::Add(ModelEntry entry) { return slots_->Add(std::move(entry)); }
 
 void ModelRegistry::Import(ModelEntry entry, Imported done) {
-  auto added = slots_->AddOrFind(std::move(entry));
-  if (!added.ok()) {
-    done(openai::FromStatus(std::move(added).status(), "path"));
-    return;
-  }
-  const std::string name = added->name;
-  slots_->Use(name, /*even_if_tight=*/false,
-              [slots = slots_, name, is_new = added->is_new, done = std::move(done)](
-                  const std::shared_ptr<ModelPin>& /*pin*/, const ApiError* error) {
-                if (error == nullptr) {
-                  done(name);
-                  return;
-                }
-                ApiError fault = *error;
-                if (fault.code == "model_load_failed") {
-                  fault = openai::InvalidField("path", fault.message);
-                }
-                if (is_new) slots->Forget(name);
-                done(fault);
-              });
+  ImportModel(slots_, std::move(entry), kMaxImportTries, std::move(done));
 }
 
 void ModelRegistry::Preload(const std::string& name, Loaded done) {
   slots_->Use(name, /*even_if_tight=*/true,
-              [slots = slots_, name, done = std::move(done)](
-                  const std::shared_ptr<ModelPin>& /*pin*/, const ApiError* error) {
+              [slots = slots_, name, done = std::move(done)](std::shared_ptr<ModelPin> pin,
+                                                             const ApiError* error) {
+                pin.reset();  // first: whoever is told may ask for another model at once
                 done(error == nullptr ? Status() : slots->Failure(name));
               });
 }
@@ -266,14 +280,15 @@ ApiResult<std::shared_ptr<ModelPin>> ModelRegistry::LoadedNow(const std::string&
     return openai::Unavailable("loading", "the model is being loaded; try again",
                                kRetryLoadingSeconds);
   };
-  if (waits->ended || waits->count >= kMaxTextWaits) {  // then it must be there already
-    lock.unlock();
+  const bool may_wait = !waits->ended && waits->count < kMaxTextWaits;
+  if (may_wait) ++waits->count;
+  lock.unlock();
+  if (!may_wait) {  // then it must be there already
     const auto report = Report(name);
     lock.lock();
     if (report && report->condition != ModelCondition::kLoaded) return refused();
+    lock.unlock();
   }
-  ++waits->count;
-  lock.unlock();
   auto wait = std::make_shared<TextWait>();
   const std::uint64_t ticket =
       slots_->Use(name, /*even_if_tight=*/false,
@@ -282,9 +297,10 @@ ApiResult<std::shared_ptr<ModelPin>> ModelRegistry::LoadedNow(const std::string&
                   });
   lock.lock();
   const auto told = [&] { return wait->pin != nullptr || wait->error.has_value(); };
-  waits->changed.wait_for(lock, slots_->options().text_wait,
-                          [&] { return told() || waits->ended; });
-  --waits->count;
+  // It may have been unloaded since the report.
+  const auto limit = may_wait ? slots_->options().text_wait : std::chrono::milliseconds(0);
+  waits->changed.wait_for(lock, limit, [&] { return told() || waits->ended; });
+  if (may_wait) --waits->count;
   wait->given_up = true;
   if (!told()) {
     const ApiError error = refused();

@@ -172,20 +172,21 @@ TEST(ModelRegistry, CancelReachesARequestThatRuns) {
   Asked asked = Ask(*registry, "a", "hold");
   const auto held = models.WaitForHeld(0);
   asked.running->Cancel();
-  EXPECT_TRUE(held->cancelled());
+  EXPECT_TRUE(Eventually([&] { return held->cancelled(); }));
   EXPECT_EQ(Answered(asked), "cancelled");
   asked.running->Cancel();  // after the end: nothing
 }
 
-TEST(ModelRegistry, ALoadThatFailsIsAnErrorForAllWhoWaitAndIsTriedAgainLater) {
+TEST(ModelRegistry, ALoadThatFailsIsAnErrorForAllWhoWaitAndIsNotTriedAgainAtOnce) {
   FakeModels models;
   std::atomic<int> tries{0};
   std::promise<void> go;
   models.on_load = [&tries, opened = go.get_future().share()](const ModelEntry&) {
     opened.wait();
-    return ++tries < 2 ? Status(Code::kDataLoss, "the file is damaged") : Status();
+    ++tries;
+    return Status(Code::kDataLoss, "the file is damaged");
   };
-  const auto registry = MakeRegistry(models, {.retry_after = milliseconds(300)});
+  const auto registry = MakeRegistry(models, {.retry_after = std::chrono::minutes(10)});
   MustAdd(*registry, models.MakeEntry("a"));
   Asked first = Ask(*registry, "a");
   Asked second = Ask(*registry, "a");
@@ -196,6 +197,18 @@ TEST(ModelRegistry, ALoadThatFailsIsAnErrorForAllWhoWaitAndIsTriedAgainLater) {
   EXPECT_EQ(first.sink->error()->http_status, 500);
   EXPECT_EQ(Answered(Ask(*registry, "a")), "model_load_failed");
   EXPECT_EQ(tries, 1) << "it was tried again at once";
+}
+
+TEST(ModelRegistry, ALoadThatFailedIsTriedAgainLater) {
+  FakeModels models;
+  std::atomic<int> tries{0};
+  models.on_load = [&tries](const ModelEntry&) {
+    return ++tries < 2 ? Status(Code::kDataLoss, "the file is damaged") : Status();
+  };
+  const auto registry = MakeRegistry(models, {.retry_after = milliseconds(1)});
+  MustAdd(*registry, models.MakeEntry("a"));
+  EXPECT_EQ(Answered(Ask(*registry, "a")), "model_load_failed");
+  EXPECT_NE(registry->Report("a")->failure, "");
   EXPECT_TRUE(Eventually([&] { return Answered(Ask(*registry, "a")) == "a says hello"; }));
   EXPECT_EQ(registry->Report("a")->failure, "");
 }
@@ -357,6 +370,41 @@ TEST(ModelRegistry, ALoadWaitsWhileSomebodyLooksAtAModelThatCouldGo) {
   EXPECT_EQ(models.closed("a"), 1);
 }
 
+// The thread that began a request may be busy with it when the client knows the end already.
+TEST(ModelRegistry, ALoadWaitsForAModelWhoseRequestIsOverButStillBegins) {
+  for (const bool loaded_before : {true, false}) {
+    FakeModels models;
+    std::promise<void> go;
+    std::atomic<bool> slow{!loaded_before};
+    models.on_start = [&slow, opened = go.get_future().share()](const std::string& name) {
+      if (name == "a" && slow) opened.wait();
+    };
+    const Machine machine = {
+        .total = 100'000'000, .each = 60'000'000, .models = &models, .names = {"a", "b"}};
+    std::atomic<int> looks{0};
+    const auto registry = MakeRegistry(models, {.available_memory = [&] {
+                                         ++looks;
+                                         return machine.Available();
+                                       }});
+    for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
+    if (loaded_before) Answered(Ask(*registry, "a"));
+    slow = true;
+    Asked first = {};
+    // Start itself takes its time if the model is there.
+    std::thread asker([&] { EXPECT_TRUE(registry->Start(ChatOf("a", "hi"), first.sink).ok()); });
+    EXPECT_EQ(Answered(first), "a says hello");
+    const int before = looks;
+    Asked second = Ask(*registry, "b");
+    EXPECT_TRUE(Eventually([&] { return looks > before; }));
+    SleepMs(50);
+    EXPECT_FALSE(second.sink->over());
+    go.set_value();
+    EXPECT_EQ(Answered(second), "b says hello");
+    asker.join();
+    EXPECT_EQ(models.closed("a"), 1);
+  }
+}
+
 // Looks at the registry when its request ends.
 class LookingSink final : public openai::EventSink {
  public:
@@ -508,6 +556,26 @@ TEST(ModelRegistry, PreloadTriesAModelThatSeemsTooLargeAndSaysSo) {
             "a: needs about 68 MB of memory, and 1 MB are left; it is tried nevertheless");
 }
 
+// The load of a request has just been refused for want of memory; Preload does not mind.
+TEST(ModelRegistry, PreloadThatJoinsALoadWithoutRoomTriesItAgain) {
+  FakeModels models;
+  ModelRegistry* all = nullptr;
+  std::promise<Code> preloaded;
+  const auto registry = MakeRegistry(
+      models, {.available_memory = [] { return std::optional<std::uint64_t>(1'000); },
+               .log =
+                   [&](const std::string& note) {
+                     if (note.find("cannot be loaded") == std::string::npos) return;
+                     all->Preload(
+                         "a", [&](const Status& status) { preloaded.set_value(status.code()); });
+                   }});
+  all = registry.get();
+  MustAdd(*registry, models.MakeEntry("a"));
+  EXPECT_EQ(Answered(Ask(*registry, "a")), "a says hello");
+  EXPECT_EQ(preloaded.get_future().get(), Code::kOk);
+  EXPECT_EQ(models.opened("a"), 1);
+}
+
 TEST(ModelRegistry, PreloadSaysWhyAModelCannotBeLoaded) {
   FakeModels models;
   models.on_load = [](const ModelEntry&) { return Status(Code::kDataLoss, "no magic"); };
@@ -656,6 +724,24 @@ TEST(ModelRegistry, ImportsOfFilesWithOneNameAtOnceAllGetOne) {
   }
   EXPECT_EQ(failed, 0);
   EXPECT_EQ(registry->Models().size(), static_cast<std::size_t>(kThreads * kRounds));
+}
+
+TEST(ModelRegistry, ImportsOfOneBadFileAtOnceAllSayWhatIsWrongWithIt) {
+  FakeModels models;
+  models.on_load = [](const ModelEntry&) { return Status(Code::kDataLoss, "no model"); };
+  const auto registry = MakeRegistry(models);
+  const ModelEntry entry = models.MakeEntry("a");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        const std::string told = ImportNow(*registry, entry);
+        EXPECT_NE(told.find("no model"), std::string::npos) << told;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(registry->Models().empty());
 }
 
 TEST(ModelRegistry, AnImportThatFailsForgetsNoModelThatWasThere) {

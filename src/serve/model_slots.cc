@@ -66,6 +66,11 @@ std::int64_t FileSeconds(const std::string& path) {
 
 ModelPin::~ModelPin() { slots_->Unpin(*slot_, counts_); }
 
+std::shared_ptr<ModelPin> ModelPin::Look() const {
+  const std::lock_guard lock(slots_->mutex_);
+  return slots_->MakePin(slot_, /*counts=*/false);
+}
+
 const LoadedModel& ModelPin::model() const { return slot_->loaded; }
 
 ModelSlots::ModelSlots(ModelFactory factory, RegistryOptions options)
@@ -272,17 +277,18 @@ void ModelSlots::BeginLoad(const Slot& slot) {
 
 void ModelSlots::Load(const Slot& slot) {
   const Clock::time_point began = Clock::now();
-  bool preload = false;  // then the program tells why it fails
-  {
-    const std::lock_guard lock(mutex_);
-    preload = slot->even_if_tight;
-  }
   Status room = MakeRoom(slot);
+  const bool no_room = room.code() == Code::kOutOfMemory;
   Result<LoadedModel> loaded = LoadedModel();
   if (room.ok()) {
     loaded = factory_(slot->entry);
   } else {
     loaded = std::move(room);
+  }
+  bool preload = false;  // then the program tells why it fails
+  {
+    const std::lock_guard lock(mutex_);
+    preload = slot->even_if_tight;
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   if (loaded.ok()) {
@@ -290,7 +296,7 @@ void ModelSlots::Load(const Slot& slot) {
   } else if (!preload) {
     Log(StrCat(slot->entry.name, ": cannot be loaded: ", loaded.message()));
   }
-  EndLoad(slot, std::move(loaded));
+  EndLoad(slot, std::move(loaded), no_room);
   const std::lock_guard lock(mutex_);
   const auto self = std::find_if(loaders_.begin(), loaders_.end(), [](const std::thread& thread) {
     return thread.get_id() == std::this_thread::get_id();
@@ -300,7 +306,7 @@ void ModelSlots::Load(const Slot& slot) {
   changed_.notify_all();  // with the lock: after it, the slots may be gone
 }
 
-void ModelSlots::EndLoad(const Slot& slot, Result<LoadedModel> loaded) {
+void ModelSlots::EndLoad(const Slot& slot, Result<LoadedModel> loaded, bool no_room) {
   openai::ModelInfo info;
   if (loaded.ok()) {
     std::vector<openai::ModelInfo> infos = loaded->backend->Models();
@@ -308,8 +314,14 @@ void ModelSlots::EndLoad(const Slot& slot, Result<LoadedModel> loaded) {
   }
   std::vector<ModelWaiter> waiters;
   std::optional<ApiError> error;
+  // Those that have left may already be told, and ask for another model: its load waits for this.
+  std::shared_ptr<ModelPin> hold;
   {
     const std::lock_guard lock(mutex_);
+    if (no_room && slot->even_if_tight && !stopping_) {  // who may ignore the memory came too late
+      BeginLoad(slot);
+      return;
+    }
     slot->reserved = 0;
     ++memory_changes_;
     slot->even_if_tight = false;
@@ -326,6 +338,7 @@ void ModelSlots::EndLoad(const Slot& slot, Result<LoadedModel> loaded) {
       slot->info.loaded = true;
       slot->last_used = Clock::now();
       ++slot->loads;
+      hold = MakePin(slot, /*counts=*/false);
       if (stopping_) error = Draining();
     } else {
       slot->condition = ModelCondition::kUnloaded;
@@ -334,7 +347,8 @@ void ModelSlots::EndLoad(const Slot& slot, Result<LoadedModel> loaded) {
   }
   changed_.notify_all();
   for (ModelWaiter& waiter : waiters) {
-    waiter.use(error ? nullptr : std::move(waiter.pin), error ? &*error : nullptr);
+    if (error) waiter.pin.reset();  // first: whoever is told may ask for another model at once
+    waiter.use(std::move(waiter.pin), error ? &*error : nullptr);
   }
 }
 
@@ -440,8 +454,11 @@ bool ModelSlots::TellStranded(Lock& lock) {
                 : openai::Unavailable("out_of_memory", "no thread could be started for the load",
                                       kRetryMemorySeconds);
   lock.unlock();
-  for (ModelWaiter& waiter : stranded) waiter.use(nullptr, &error);
-  stranded.clear();  // pins go without the lock
+  for (ModelWaiter& waiter : stranded) {  // pins go without the lock
+    waiter.pin.reset();
+    waiter.use(nullptr, &error);
+  }
+  stranded.clear();
   lock.lock();
   return true;
 }

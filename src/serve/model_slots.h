@@ -32,6 +32,9 @@ class ModelPin {
   ModelPin(const ModelPin&) = delete;
   ModelPin& operator=(const ModelPin&) = delete;
 
+  // Another pin of the model that does not count.
+  std::shared_ptr<ModelPin> Look() const;
+
   // Only if the model is loaded.
   const LoadedModel& model() const;
   openai::Backend& backend() const { return *model().backend; }
@@ -132,7 +135,8 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   void Unpin(ModelSlot& slot, bool counts);
   void Load(const Slot& slot);
   Status MakeRoom(const Slot& slot);
-  void EndLoad(const Slot& slot, Result<LoadedModel> loaded);
+  // no_room: MakeRoom refused it.
+  void EndLoad(const Slot& slot, Result<LoadedModel> loaded, bool no_room);
   void KeepHouse();
   void Log(const std::string& note) const;
 

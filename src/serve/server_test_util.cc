@@ -92,6 +92,7 @@ class FakeModel final : public openai::Backend {
       running->Say(" says hello");
       running->Done();
     }
+    if (all_.on_start) all_.on_start(entry_.name);
     return std::shared_ptr<openai::RunningRequest>(std::move(running));
   }
   ApiResult<std::vector<openai::TokenPiece>> Tokenize(
@@ -180,7 +181,7 @@ void WaitingSink::OnError(const ApiError& error) {
 
 bool WaitingSink::WaitForEnd() {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::seconds(10), [this] { return over_; });
+  return changed_.wait_for(lock, std::chrono::seconds(60), [this] { return over_; });
 }
 
 bool WaitingSink::over() {

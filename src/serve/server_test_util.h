@@ -52,7 +52,9 @@ class FakeModels {
   // Called by each load, without a lock; may block.
   std::function<Status(const ModelEntry& entry)> on_load = {};
 
-  // Called when a model goes, and when its load is asked for, without a lock; may block.
+  // Called before a model's Start returns, which may be after the request's end; when a model goes;
+  // and when its load is asked for. All without a lock; may block.
+  std::function<void(const std::string& name)> on_start = {};
   std::function<void(const std::string& name)> on_close = {};
   std::function<void(const std::string& name)> on_look = {};
 
