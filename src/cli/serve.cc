@@ -232,10 +232,12 @@ class Serving {
     }
     const Clock::time_point end = Clock::now() + FromSeconds(args_.drain_seconds);
     bool cut = false;
-    while (!cut && server_->num_running() > 0 && Clock::now() < end) {
+    // Once it is 0, what is counted later is only refused.
+    std::int64_t left = server_->num_running();
+    while (!cut && left > 0 && Clock::now() < end) {
       cut = signals_.Wait(kPollTime);
+      left = server_->num_running();
     }
-    const std::int64_t left = server_->num_running();
     while (signals_.Wait(milliseconds(0))) {  // of an impatient first hand
     }
     signals_.LetThrough();

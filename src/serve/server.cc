@@ -56,6 +56,21 @@ ApiError Draining() {
       "draining", "the server is about to stop and takes no further requests", kRetryDrainSeconds);
 }
 
+// One request of num_running, while it lives.
+class RunningCount {
+ public:
+  explicit RunningCount(std::shared_ptr<std::atomic<std::int64_t>> num_running)
+      : num_running_(std::move(num_running)) {
+    ++*num_running_;
+  }
+  ~RunningCount() { --*num_running_; }
+  RunningCount(const RunningCount&) = delete;
+  RunningCount& operator=(const RunningCount&) = delete;
+
+ private:
+  const std::shared_ptr<std::atomic<std::int64_t>> num_running_;
+};
+
 Response JsonResponse(const Json& json) { return {.body = json.Dump() + "\n"}; }
 
 }  // namespace
@@ -143,11 +158,12 @@ void Server::AddPage() {
 void Server::AnswerApi(const Request& request, const Writer& writer) {
   std::string_view method = request.method;
   if (method == "HEAD") method = "GET";
+  // Counts before the look at phase_: who begins to drain and then sees no request will get none.
+  auto sink = std::make_shared<ApiSink>(writer, options_.keep_alive, num_running_);
   if (phase_ == Phase::kDraining && method != "GET") {
-    writer->Send(ApiErrorResponse(Draining()));
+    openai::WriteError(Draining(), *sink);
     return;
   }
-  auto sink = std::make_shared<ApiSink>(writer, options_.keep_alive, num_running_);
   auto running =
       openai::Handle({method, request.path, request.body}, backend_, options_.api, std::move(sink));
   if (running == nullptr) return;
@@ -156,6 +172,7 @@ void Server::AnswerApi(const Request& request, const Writer& writer) {
 }
 
 void Server::AnswerImport(const Request& request, const Writer& writer) {
+  auto counted = std::make_shared<const RunningCount>(num_running_);  // first, as in AnswerApi
   if (phase_ == Phase::kDraining) {
     writer->Send(ApiErrorResponse(Draining()));
     return;
@@ -167,7 +184,8 @@ void Server::AnswerImport(const Request& request, const Writer& writer) {
   }
   std::vector<std::string> warnings = std::move(wish->warnings);
   registry_.Import(std::move(wish->entry),
-                   [writer, warnings = std::move(warnings)](const ApiResult<std::string>& name) {
+                   [writer, counted = std::move(counted),
+                    warnings = std::move(warnings)](const ApiResult<std::string>& name) {
                      if (!name.ok()) {
                        writer->Send(ApiErrorResponse(name.error()));
                        return;

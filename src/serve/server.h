@@ -53,7 +53,7 @@ class Server {
   void SetReady();
   // New requests that cost work get a 503, those that run go on.
   void BeginDrain();
-  // API requests that are not answered completely.
+  // API requests and imports that are not answered completely.
   std::int64_t num_running() const { return *num_running_; }
   // HttpServer::Stop, after BeginDrain.
   void Stop(std::chrono::milliseconds drain_time);

@@ -36,7 +36,7 @@ class ServerTest : public testing::Test {
       ASSERT_TRUE(added.ok()) << added.message();
     }
     options.version = "1.2.3";
-    options.http.limits.cancel_time = milliseconds(200);
+    options.http.limits.cancel_time = milliseconds(10'000);
     server_ = std::make_unique<Server>(std::move(options), *registry_);
     const Status started = server_->Start();
     ASSERT_TRUE(started.ok()) << started.message();
