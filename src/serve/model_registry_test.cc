@@ -284,6 +284,30 @@ TEST(ModelRegistry, UnloadsTheLongestUnusedModelIfAnotherNeedsItsMemory) {
   EXPECT_EQ(models.closed("a"), 0);
 }
 
+TEST(ModelRegistry, NoOtherModelGoesForTheLongestUnusedOneWhileThatStillBegins) {
+  FakeModels models;
+  std::promise<void> go;
+  models.on_start = [opened = go.get_future().share()](const std::string& name) {
+    if (name == "b") opened.wait();
+  };
+  const Machine machine = {
+      .total = 300'000'000, .each = 100'000'000, .models = &models, .names = {"a", "b", "c", "d"}};
+  const auto registry =
+      MakeRegistry(models, {.available_memory = [&] { return machine.Available(); }});
+  for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
+  for (const char* name : {"a", "b", "a", "c"}) {
+    EXPECT_EQ(Answered(Ask(*registry, name)), StrCat(name, " says hello"));
+    EXPECT_TRUE(Eventually([&] { return registry->Report(name)->requests == 0; }));
+  }
+  Asked asked = Ask(*registry, "d");
+  SleepMs(50);
+  EXPECT_FALSE(asked.sink->over());
+  go.set_value();
+  EXPECT_EQ(Answered(asked), "d says hello");
+  EXPECT_EQ(models.closed("b"), 1);
+  EXPECT_EQ(models.closed("a"), 0);
+}
+
 TEST(ModelRegistry, RefusesALoadThatHasNoRoomWhileAllModelsAreUsed) {
   FakeModels models;
   const Machine machine = {

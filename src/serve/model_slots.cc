@@ -377,9 +377,10 @@ Status ModelSlots::MakeRoom(const Slot& slot) {
       }
       return Status();
     }
-    if (const Slot idle = LongestUnused(Clock::now())) {
+    const Slot idle = LongestUnused(Clock::now(), /*looked_at=*/true);
+    if (idle && idle->pins == 0) {
       Unload(lock, idle, StrCat("unloaded to make room for ", slot->entry.name));
-    } else if (MayGetRoom()) {
+    } else if (idle || MayGetRoom()) {  // no other goes for one that is let go in a moment
       if (!stopping_) changed_.wait(lock);
     } else {
       return Status(Code::kOutOfMemory,
@@ -391,10 +392,11 @@ Status ModelSlots::MakeRoom(const Slot& slot) {
 
 // Unloading.
 
-ModelSlots::Slot ModelSlots::LongestUnused(Clock::time_point unused_since) const {
+ModelSlots::Slot ModelSlots::LongestUnused(Clock::time_point unused_since, bool looked_at) const {
   Slot oldest;
   for (const Slot& slot : slots_) {
-    if (slot->condition != ModelCondition::kLoaded || slot->pins > 0) continue;
+    const std::int64_t used = looked_at ? slot->requests : slot->pins;
+    if (slot->condition != ModelCondition::kLoaded || used > 0) continue;
     if (slot->last_used > unused_since) continue;
     if (!oldest || slot->last_used < oldest->last_used) oldest = slot;
   }
@@ -431,7 +433,7 @@ void ModelSlots::Unload(Lock& lock, const Slot& slot, const std::string& why) {
 
 bool ModelSlots::UnloadIdle(Lock& lock) {
   if (options_.idle_unload.count() <= 0) return false;
-  const Slot idle = LongestUnused(Clock::now() - options_.idle_unload);
+  const Slot idle = LongestUnused(Clock::now() - options_.idle_unload, /*looked_at=*/false);
   if (!idle) return false;
   Unload(lock, idle, "unloaded, as nobody used it");
   return true;

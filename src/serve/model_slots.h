@@ -123,7 +123,8 @@ class ModelSlots : public std::enable_shared_from_this<ModelSlots> {
   std::shared_ptr<ModelPin> MakePin(const Slot& slot, bool counts);
   std::optional<openai::ApiError> WhyNotNow(const Slot& slot, const std::string& name) const;
   void BeginLoad(const Slot& slot);
-  Slot LongestUnused(Clock::time_point unused_since) const;
+  // Of those without a request. looked_at: also one with pins that do not count.
+  Slot LongestUnused(Clock::time_point unused_since, bool looked_at) const;
   // Memory comes back, or what a load leaves is known, without anything being done.
   bool MayGetRoom() const;
   bool JoinFinished(Lock& lock);
