@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts hone serve, talks HTTP to it with the standard library alone, and counts cases."""
+import contextlib
 import http.client
 import json
 import os
@@ -96,6 +97,7 @@ class Server:
                                          stderr=subprocess.PIPE, text=True, errors="replace",
                                          env={**os.environ, **(env or {})})
         self.pid = self._process.pid
+        self._silent = False  # closed stderr
         self._known = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -120,6 +122,7 @@ class Server:
             if found and self.url is None:
                 self.url = found.group(0)
                 self._known.set()
+        self._silent = True
         self._known.set()
 
     def _wait_until_ready(self):
@@ -136,6 +139,9 @@ class Server:
             except OSError:
                 pass
             time.sleep(0.02)
+        if self._silent:  # it has closed its end of the pipe, and ends a moment later
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(60)
         raise SystemExit(f"{' '.join(self.command)}: not ready, exit {self._process.poll()}\n" + "\n".join(self.log))
 
     def alive(self):
