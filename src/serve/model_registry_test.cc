@@ -476,7 +476,8 @@ TEST(ModelRegistry, LoadsTwoModelsAtOnce) {
   EXPECT_EQ(Answered(b), "b says hello");
 }
 
-TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoads) {
+// Loads two models that do not fit together. looked is called after each look at the memory.
+void ExpectOneLoadAfterTheOther(const std::function<void()>& looked) {
   FakeModels models;
   std::atomic<int> inside{0};
   std::atomic<int> most{0};
@@ -488,34 +489,9 @@ TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoads) {
   };
   const Machine machine = {
       .total = 120'000'000, .each = 10'000'000, .models = &models, .names = {"a", "b"}};
-  const auto registry =
-      MakeRegistry(models, {.available_memory = [&] { return machine.Available(); }});
-  for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
-  Asked a = Ask(*registry, "a");
-  Asked b = Ask(*registry, "b");
-  EXPECT_EQ(Answered(a), "a says hello");
-  EXPECT_EQ(Answered(b), "b says hello");
-  EXPECT_EQ(most, 1) << "each needs 67 MB of 120 MB, so the second waits for the first";
-}
-
-// Both loads have read the memory before either has a promise of it.
-TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoadsThatLookAtOnce) {
-  FakeModels models;
-  std::atomic<int> inside{0};
-  std::atomic<int> most{0};
-  models.on_load = [&](const ModelEntry&) {
-    most = std::max<int>(most, ++inside);
-    SleepMs(50);
-    --inside;
-    return Status();
-  };
-  const Machine machine = {
-      .total = 120'000'000, .each = 10'000'000, .models = &models, .names = {"a", "b"}};
-  std::atomic<int> looks{0};
   const auto registry = MakeRegistry(models, {.available_memory = [&] {
                                        const auto bytes = machine.Available();
-                                       ++looks;
-                                       EXPECT_TRUE(Eventually([&] { return looks >= 2; }));
+                                       looked();
                                        return bytes;
                                      }});
   for (const std::string& name : machine.names) MustAdd(*registry, models.MakeEntry(name));
@@ -524,6 +500,19 @@ TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoadsThatLookAtOnce) {
   EXPECT_EQ(Answered(a), "a says hello");
   EXPECT_EQ(Answered(b), "b says hello");
   EXPECT_EQ(most, 1) << "each needs 67 MB of 120 MB, so the second waits for the first";
+}
+
+TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoads) {
+  ExpectOneLoadAfterTheOther([] {});
+}
+
+// Both loads have read the memory before either has a promise of it.
+TEST(ModelRegistry, DoesNotPromiseTheSameMemoryToTwoLoadsThatLookAtOnce) {
+  std::atomic<int> looks{0};
+  ExpectOneLoadAfterTheOther([&] {
+    ++looks;
+    EXPECT_TRUE(Eventually([&] { return looks >= 2; }));
+  });
 }
 
 // A load that ends after another has read the memory and before that one decides.
